@@ -1,0 +1,34 @@
+"""Who calls: from the Authorization header to a ``Caller``."""
+
+from __future__ import annotations
+
+from app.domain.errors import NotAuthenticated, TokenExpired, TokenRevoked
+from app.domain.model import Caller
+from app.store import tokens
+from app.store.engine import Db
+
+
+def bearer(header: str | None) -> str:
+    """The secret in ``Authorization: Bearer <secret>``, the scheme in any case.
+
+    :raises NotAuthenticated: if there is none.
+    """
+    scheme, _, secret = (header or "").strip().partition(" ")
+    if scheme.lower() != "bearer" or not secret.strip():
+        raise NotAuthenticated("Send a token: Authorization: Bearer <token>.")
+    return secret.strip()
+
+
+def authenticate(db: Db, header: str | None) -> Caller:
+    """The caller that the header's token speaks for.
+
+    :raises NotAuthenticated: for a token that isn't known; ``TokenRevoked`` or ``TokenExpired`` for one that was good.
+    """
+    known = tokens.by_secret(db, bearer(header))
+    if known is None:
+        raise NotAuthenticated("This token isn't known.")
+    if known.revoked:
+        raise TokenRevoked("This token was revoked.")
+    if known.expired:
+        raise TokenExpired("This token has expired.")
+    return known.caller

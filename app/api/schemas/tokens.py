@@ -1,0 +1,91 @@
+"""Shapes of tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from marshmallow import ValidationError, validates_schema
+
+from app.api.schemas.base import Instant, ListOf, Nested, OneOf, Query, Shape, Text, Whole, name_id
+
+
+class PrincipalWanted(Shape):
+    """Whom a new token speaks for. A service takes no id: it is the token's."""
+
+    kind = OneOf("user", "service", required=True)
+    id = name_id()
+
+    @validates_schema
+    def _id_fits(self, data: dict[str, Any], **_: Any) -> None:
+        if data.get("kind") == "user" and "id" not in data:
+            raise ValidationError("is required for a user", "id")
+        if data.get("kind") == "service" and "id" in data:
+            raise ValidationError("must be left out for a service: its id is the token's", "id")
+
+
+class GrantShape(Shape):
+    scope_kind = OneOf("tenant", "org", "project", required=True)
+    scope_id = name_id()
+    permission = OneOf("read", "write", "admin", required=True)
+
+    @validates_schema
+    def _id_fits(self, data: dict[str, Any], **_: Any) -> None:
+        if data.get("scope_kind") == "tenant" and "scope_id" in data:
+            raise ValidationError("must be left out for the tenant", "scopeId")
+        if data.get("scope_kind") in ("org", "project") and "scope_id" not in data:
+            raise ValidationError("is required for an org or project", "scopeId")
+
+
+class TokenWanted(Shape):
+    name = Text(1, 256, required=True)
+    principal = Nested(PrincipalWanted)
+    role = OneOf("admin", "member", required=True)
+    grants = ListOf(Nested(GrantShape), 0, 1000)
+    reviewer_role = OneOf("standard", "senior", "admin")
+    expires_at = Instant()
+
+
+class PrincipalShape(Shape):
+    """Who did something: the authenticated caller, never a typed name."""
+
+    kind = OneOf("user", "service", required=True)
+    id = Text(required=True)
+
+
+class TokenShape(Shape):
+    id = Text(required=True)
+    name = Text(required=True)
+    principal = Nested(PrincipalShape, required=True)
+    role = OneOf("admin", "member", required=True)
+    grants = ListOf(Nested(GrantShape), required=True)
+    reviewer_role = OneOf("standard", "senior", "admin")
+    created_at = Instant(required=True)
+    expires_at = Instant()
+    revoked_at = Instant()
+
+
+class TokenIssued(TokenShape):
+    """A token with its secret, which is shown this once."""
+
+    token = Text(required=True)
+
+
+class Me(Shape):
+    tenant_id = Text(required=True)
+    principal = Nested(PrincipalShape, required=True)
+    role = OneOf("admin", "member", required=True)
+    grants = ListOf(Nested(GrantShape), required=True)
+    reviewer_role = OneOf("standard", "senior", "admin")
+
+
+class TokenPage(Shape):
+    data = ListOf(Nested(TokenShape), required=True)
+    next_cursor = Text()
+    has_more = Text(required=True)
+
+
+class PageQuery(Query):
+    """What every list takes."""
+
+    limit = Whole(1, 100, load_default=25)
+    cursor = Text(1)

@@ -1,0 +1,53 @@
+"""Names and payloads of all tasks. A payload holds ids only; the row in the outbox is the job, the message a hint.
+
+Nobody imports task code to start a task: a service writes an outbox row with one of these, the relay sends it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+CAPTURE = "corrigenda.capture"
+SETTLE = "corrigenda.settle"
+ROUTE = "corrigenda.route"
+NOTIFY = "corrigenda.notify"
+APPLY = "corrigenda.apply"
+IMPROVE = "corrigenda.improve"
+ERASE = "corrigenda.erase"
+DELIVER = "corrigenda.deliver"
+HOUSEKEEPING = "corrigenda.housekeeping"
+SWEEP = "corrigenda.sweep"
+
+DEFAULT_QUEUE = "corrigenda"
+IMPROVE_QUEUE = "improve"
+
+QUEUE_OF: dict[str, str] = {IMPROVE: IMPROVE_QUEUE}
+"""Celery queue of a task; ``DEFAULT_QUEUE`` for those not named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One outbox row to be: a task's name and the ids that it needs."""
+
+    name: str
+    ids: dict[str, str | int] = field(default_factory=dict)
+
+
+def capture(run_id: str) -> Job:
+    """Add the replay context to the copy of ``run_id``."""
+    return Job(CAPTURE, {"runId": run_id})
+
+
+def settle(correction_id: str) -> Job:
+    """Do the bookkeeping of the superseded ``correction_id``."""
+    return Job(SETTLE, {"correctionId": correction_id})
+
+
+def route(correction_id: str) -> Job:
+    """Make the queues agree with ``correction_id`` as it stands now."""
+    return Job(ROUTE, {"correctionId": correction_id})
+
+
+def notify(event: str, correction_id: str, key: str) -> Job:
+    """Tell whom ``event`` of ``correction_id`` concerns. ``key`` tells apart the times that it happened."""
+    return Job(NOTIFY, {"event": event, "correctionId": correction_id, "key": key})

@@ -1,0 +1,117 @@
+"""The words of the product as frozen values: see the glossary in README.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+PrincipalKind = Literal["user", "service"]
+SubjectKind = Literal["agent", "flow"]
+Verdict = Literal["right", "wrong"]
+Status = Literal["open", "being-fixed", "with-owner", "fixed", "wont-fix", "removed"]
+Queue = Literal["improve", "developer", "owner"]
+Permission = Literal["read", "write", "admin"]
+ScopeKind = Literal["tenant", "org", "project"]
+ReviewerRole = Literal["standard", "senior", "admin"]
+RunStatus = Literal["running", "suspended", "completed", "failed", "cancelled"]
+
+ENDED: frozenset[str] = frozenset({"completed", "failed", "cancelled"})
+"""Statuses after which a run's content no longer changes."""
+
+WAITING: frozenset[str] = frozenset({"open", "with-owner"})
+"""Statuses in which a sorted correction waits in a queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who calls. A service token's id is the token's id."""
+
+    kind: PrincipalKind
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who did something to a correction: a principal, or ``rule`` / ``fix-job`` without an id."""
+
+    kind: Literal["user", "service", "rule", "fix-job"]
+    id: str | None = None
+
+    @classmethod
+    def of(cls, principal: Principal) -> Actor:
+        return cls(principal.kind, principal.id)
+
+
+RULE = Actor("rule")
+FIX_JOB = Actor("fix-job")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a run ran. ``version`` is ``None`` where only the agent or flow itself is meant."""
+
+    kind: SubjectKind
+    id: str
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    scope_kind: ScopeKind
+    permission: Permission
+    scope_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectRef:
+    """A project as permission needs it."""
+
+    id: str
+    org_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whom a good token speaks for, and what they may do."""
+
+    tenant_id: str
+    principal: Principal
+    token_id: str
+    role: Literal["admin", "member"]
+    grants: tuple[Grant, ...] = ()
+    reviewer_role: ReviewerRole | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    by: Actor
+    at: datetime
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FixedIn:
+    how: Literal["pin", "latest", "recorded-right"]
+    at: datetime
+    version: str | None = None
+    by: Principal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReopenedIn:
+    version: str
+    how: Literal["pin", "went-back", "unpin", "latest"]
+    at: datetime
+    by: Principal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a correction is in being fixed: all that ``sorting``, ``changing`` and ``lifecycle`` may move."""
+
+    status: Status
+    sorted_to: Queue | None = None
+    sorted: Sorted | None = None
+    fixed_in: FixedIn | None = None
+    reopened_in: ReopenedIn | None = None

@@ -1,0 +1,1 @@
+"""Alembic's scripts. Each revision runs the SQL file beside it, in a transaction of its own."""

@@ -1,0 +1,62 @@
+"""Things that tests start from, put straight into the database. What a test is about goes through the API."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from typing import Any
+
+from sqlalchemy import Engine
+
+from app.transaction import transaction
+
+_RUN = """
+INSERT INTO runs (tenant_id, id, project_id, subject_kind, subject_id, subject_version, status, conversation_id,
+                  parent_run_id, node_id, scope, replay_of, started_at, arrived_at, ended_at, updated_at,
+                  content_sha256, segments, input, output, messages, retrieved, recalled, session_approval, calls)
+VALUES (%(tenant_id)s, %(id)s, %(project_id)s, %(subject_kind)s, %(subject_id)s, %(subject_version)s, %(status)s,
+        %(conversation_id)s, %(parent_run_id)s, %(node_id)s, %(scope)s, %(replay_of)s, %(started_at)s,
+        clock_timestamp(), CASE WHEN %(status)s IN ('completed', 'failed', 'cancelled') THEN clock_timestamp() END,
+        clock_timestamp(), %(content_sha256)s, %(segments)s, %(input)s, %(output)s, %(messages)s, %(retrieved)s,
+        %(recalled)s, %(session_approval)s, %(calls)s)
+"""
+_TEXTS = ("segments", "input", "output", "messages", "retrieved", "recalled", "session_approval", "calls")
+
+
+def a_project(engine: Engine, tenant: str, project_id: str = "p", org_id: str | None = None) -> str:
+    """A project; nothing happens if it is there."""
+    with transaction(engine) as tx:
+        tx.run(
+            "INSERT INTO projects (tenant_id, id, org_id, created_at, updated_at)"
+            " VALUES (%s, %s, %s, clock_timestamp(), clock_timestamp()) ON CONFLICT DO NOTHING",
+            (tenant, project_id, org_id),
+        )
+    return project_id
+
+
+def a_run(engine: Engine, tenant: str, **over: Any) -> str:
+    """A completed agent run in project ``p`` (made if need be), and its subject known there. Columns by name;
+    payloads as values, or as ``str`` when they are JSON text already. Gives the run's id."""
+    values: dict[str, Any] = {
+        "tenant_id": tenant, "id": f"run-{uuid.uuid4().hex[:12]}", "project_id": "p", "subject_kind": "agent",
+        "subject_id": "support", "subject_version": "1.0.0", "status": "completed", "conversation_id": None,
+        "parent_run_id": None, "node_id": None, "scope": None, "replay_of": None, "started_at": None,
+        "input": {"message": "hello"}, "output": {"answer": "hi"}, "segments": None, "messages": None,
+        "retrieved": None, "recalled": None, "session_approval": None, "calls": None,
+    } | over  # fmt: skip
+    for name in _TEXTS:
+        if values[name] is not None and not isinstance(values[name], str):
+            values[name] = json.dumps(values[name], ensure_ascii=False, separators=(",", ":"))
+    values["content_sha256"] = hashlib.sha256(repr(values).encode()).digest()
+    a_project(engine, tenant, values["project_id"])
+    with transaction(engine) as tx:
+        tx.run(_RUN, values)
+        subject = (tenant, values["subject_kind"], values["subject_id"])
+        tx.run("INSERT INTO subjects (tenant_id, kind, id) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING", subject)
+        tx.run(
+            "INSERT INTO running (tenant_id, subject_kind, subject_id, project_id) VALUES (%s, %s, %s, %s)"
+            " ON CONFLICT DO NOTHING",
+            (*subject, values["project_id"]),
+        )
+    return str(values["id"])
