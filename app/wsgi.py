@@ -7,7 +7,7 @@ import os
 from flask import Flask
 
 from app import log
-from app.api import tokens
+from app.api import groups, tokens
 from app.api.cursors import Sealer
 from app.api.edge import Edge
 from app.api.limits import Limiter
@@ -22,6 +22,7 @@ def routes() -> list[Route]:
     """Every operation of the service."""
     return [
         *tokens.routes.routes,
+        *groups.routes.routes,
     ]
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import orjson
 
 from app.api.routes import Answer, Call, Routes, after, answer, page
-from app.api.schemas.tokens import Me, PageQuery, TokenIssued, TokenPage, TokenShape, TokenWanted
+from app.api.schemas.base import PageQuery
+from app.api.schemas.tokens import Me, TokenIssued, TokenPage, TokenShape, TokenWanted
 from app.domain.errors import PermissionDenied, TokenNotFound
 from app.domain.model import Grant
 from app.domain.permission import need_tenant

@@ -156,6 +156,10 @@ class CorrectorGroupNameTaken(Conflict):
     code = "corrector-group-name-taken"
 
 
+class CorrectorGroupUnregistered(Conflict):
+    code = "corrector-group-unregistered"
+
+
 class NotPinned(Conflict):
     code = "not-pinned"
 

@@ -50,13 +50,14 @@ def too_deep(body: bytes, limit: int = MAX_DEPTH) -> bool:
 def parse(text: str) -> Any:
     """The value of ``text``: whole numbers as ``int`` with every digit, others as ``Decimal``.
 
-    :raises NotJson: for anything that RFC 8259 doesn't allow, ``NaN`` and ``Infinity`` among it.
+    :raises NotJson: for anything that RFC 8259 doesn't allow, ``NaN`` and ``Infinity`` among it, and for a number
+        whose exponent has some 19 digits or more.
     """
     try:
         return simplejson.loads(text, use_decimal=True, parse_constant=_refuse_constant)
     except NotJson:
         raise
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError, ArithmeticError) as error:
         raise NotJson(_why(error)) from None
 
 
@@ -153,6 +154,8 @@ def _end(text: str, at: int) -> None:
 def _why(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "it is nested too deep"
+    if isinstance(error, ArithmeticError):
+        return "a number's exponent is out of range"
     if "integer string conversion" in str(error):
         return "a whole number has more than 4300 digits"
     return str(error)

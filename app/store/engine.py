@@ -20,7 +20,7 @@ import sqlalchemy.exc
 import sqlalchemy.pool
 from sqlalchemy import Engine
 
-from app.domain.errors import DatabaseBusy
+from app.domain.errors import CorrectorGroupNameTaken, DatabaseBusy, ProjectNotFound, Refused
 
 Params = Mapping[str, Any] | Sequence[Any] | None
 Row = tuple[Any, ...]
@@ -35,6 +35,13 @@ _BUSY = (
     psycopg2.errors.LockNotAvailable,
     psycopg2.errors.DeadlockDetected,
 )
+
+
+REFUSALS: dict[str, tuple[type[Refused], str]] = {
+    "corrector_groups_name_uq": (CorrectorGroupNameTaken, "A corrector group of this scope has that name already."),
+    "corrector_groups_project_fk": (ProjectNotFound, "There is no such project."),
+}
+"""What each constraint that callers can run into means to them, by its name."""
 
 
 class Db(Protocol):
@@ -63,6 +70,8 @@ class CursorDb:
             cursor.execute(sql, params)
         except _BUSY as error:
             raise busy() from error
+        except psycopg2.IntegrityError as error:
+            raise refused(error) from error
         return cursor
 
     def rows(self, sql: str, params: Params = None) -> list[Row]:
@@ -85,6 +94,12 @@ class CursorDb:
     def run(self, sql: str, params: Params = None) -> int:
         count: int = self._execute(sql, params).rowcount
         return count
+
+
+def refused(error: psycopg2.IntegrityError) -> Exception:
+    """What a violated constraint means to the caller; ``error`` itself when that would be a fault of ours."""
+    meaning = REFUSALS.get(error.diag.constraint_name or "")
+    return meaning[0](meaning[1]) if meaning else error
 
 
 def busy() -> DatabaseBusy:

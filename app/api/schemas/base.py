@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, ClassVar
 
 import marshmallow
@@ -101,6 +103,25 @@ class Whole(fields.Field[int]):
         return value
 
 
+class Number(fields.Field[float]):
+    """A finite JSON number of at least ``low``, as a double."""
+
+    def __init__(self, low: float, **more: Any) -> None:
+        super().__init__(**more)
+        self.low = low
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **more: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+            raise ValidationError(f"must be a number of at least {self.low}")
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number) or number < self.low:
+            raise ValidationError(f"must be a finite number of at least {self.low}")
+        return number + 0.0  # -0.0 is 0.0
+
+
 class Flag(fields.Field[bool]):
     """A JSON boolean; in a query ``true`` or ``false``."""
 
@@ -168,6 +189,20 @@ class JsonText(fields.Field[Kept]):
 
 class Query(Shape):
     """The parameters of a query string. ``Several`` fields may be repeated or hold a comma list."""
+
+
+class PageQuery(Query):
+    """What every list takes."""
+
+    limit = Whole(1, 100, load_default=25)
+    cursor = Text(1)
+
+
+class PageShape(Shape):
+    """What every list answers, besides its ``data``."""
+
+    next_cursor = Text()
+    has_more = Flag(required=True)
 
 
 class Several(fields.Field[list[str]]):

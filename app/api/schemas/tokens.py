@@ -6,7 +6,7 @@ from typing import Any
 
 from marshmallow import ValidationError, validates_schema
 
-from app.api.schemas.base import Instant, ListOf, Nested, OneOf, Query, Shape, Text, Whole, name_id
+from app.api.schemas.base import Instant, ListOf, Nested, OneOf, PageShape, Shape, Text, name_id
 
 
 class PrincipalWanted(Shape):
@@ -78,14 +78,5 @@ class Me(Shape):
     reviewer_role = OneOf("standard", "senior", "admin")
 
 
-class TokenPage(Shape):
+class TokenPage(PageShape):
     data = ListOf(Nested(TokenShape), required=True)
-    next_cursor = Text()
-    has_more = Text(required=True)
-
-
-class PageQuery(Query):
-    """What every list takes."""
-
-    limit = Whole(1, 100, load_default=25)
-    cursor = Text(1)
