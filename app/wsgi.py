@@ -7,7 +7,7 @@ import os
 from flask import Flask
 
 from app import log
-from app.api import groups, tokens
+from app.api import corrections, groups, tokens
 from app.api.cursors import Sealer
 from app.api.edge import Edge
 from app.api.limits import Limiter
@@ -21,6 +21,7 @@ from app.transaction import transaction
 def routes() -> list[Route]:
     """Every operation of the service."""
     return [
+        *corrections.routes.routes,
         *tokens.routes.routes,
         *groups.routes.routes,
     ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from itertools import accumulate
 from typing import Any, NoReturn
 
@@ -25,6 +26,21 @@ _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in _STEP)
 
 class NotJson(ValueError):
     """The text isn't JSON (RFC 8259). The message says where and why."""
+
+
+class Spelled(Decimal):
+    """A number with a fraction or an exponent: worth what it says, spelled as it came."""
+
+    __slots__ = ("spelling",)
+    spelling: str
+
+    def __new__(cls, spelling: str) -> Spelled:
+        self = super().__new__(cls, spelling)
+        self.spelling = spelling
+        return self
+
+    def __str__(self) -> str:
+        return self.spelling
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -48,22 +64,30 @@ def too_deep(body: bytes, limit: int = MAX_DEPTH) -> bool:
 
 
 def parse(text: str) -> Any:
-    """The value of ``text``: whole numbers as ``int`` with every digit, others as ``Decimal``.
+    """The value of ``text``: whole numbers as ``int`` with every digit, others as ``Spelled`` decimals.
 
     :raises NotJson: for anything that RFC 8259 doesn't allow, ``NaN`` and ``Infinity`` among it, and for a number
         whose exponent has some 19 digits or more.
     """
     try:
-        return simplejson.loads(text, use_decimal=True, parse_constant=_refuse_constant)
+        return simplejson.loads(text, parse_float=Spelled, parse_constant=_refuse_constant)
     except NotJson:
         raise
     except (ValueError, RecursionError, ArithmeticError) as error:
         raise NotJson(_why(error)) from None
 
 
+def structure(text: str) -> Any:
+    """The objects and arrays of ``text``, which was stored as valid JSON; numbers stay the text that they are."""
+    return _SLICER.decode(text)
+
+
+_ENCODER = simplejson.JSONEncoder(use_decimal=True, ensure_ascii=False, separators=(",", ":"))
+
+
 def dump(value: Any) -> str:
     """``value`` as JSON without white space, in its own key order, nothing escaped that needn't be."""
-    return simplejson.dumps(value, use_decimal=True, ensure_ascii=False, separators=(",", ":"))
+    return _ENCODER.encode(value)
 
 
 def compact(text: str) -> str:

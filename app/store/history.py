@@ -36,3 +36,23 @@ def add(
             "test_run": test_run_id, "reason": reason,
         },
     )  # fmt: skip
+
+
+_SHOW = """
+SELECT coalesce(string_agg(concat(
+           '{"at":"', wire_time(h.at), '","kind":"', h.kind, '"',
+           ',"by":' || wire_principal(h.by_kind, h.by_id),
+           ',"from":' || to_json(h.from_value)::text,
+           ',"to":' || to_json(h.to_value)::text,
+           ',"version":' || to_json(h.version)::text,
+           ',"how":' || to_json(h.how)::text,
+           ',"testRunId":' || to_json(h.test_run_id)::text,
+           ',"reason":' || to_json(h.reason)::text, '}'), ',' ORDER BY h.id), '')
+  FROM correction_history h
+ WHERE h.tenant_id = %s AND h.correction_id = %s
+"""
+
+
+def show(db: Db, tenant_id: str, correction_id: str) -> str:
+    """All that happened to a correction, oldest first: JSON objects as the wire shows them, joined by commas."""
+    return str(db.value(_SHOW, (tenant_id, correction_id)))

@@ -240,35 +240,41 @@ CREATE TABLE corrections (
 CREATE UNIQUE INDEX corrections_live_uq
     ON corrections (tenant_id, run_id, made_by_kind, made_by_id, participant_sha256)
     WHERE unregistered_at IS NULL AND NOT erased_participant;
--- One index a list filter; a page reads its rows in order from one of them.
-CREATE INDEX corrections_newest_ix ON corrections (tenant_id, created_at DESC, id DESC) WHERE superseded_by IS NULL;
-CREATE INDEX corrections_run_ix ON corrections (tenant_id, run_id, created_at DESC, id DESC);
-CREATE INDEX corrections_subject_ix
-    ON corrections (tenant_id, subject_kind, subject_id, created_at DESC, id DESC) WHERE superseded_by IS NULL;
-CREATE INDEX corrections_version_ix
-    ON corrections (tenant_id, subject_kind, subject_id, subject_version, created_at DESC, id DESC)
-    WHERE superseded_by IS NULL;
-CREATE INDEX corrections_project_status_ix
-    ON corrections (tenant_id, project_id, status, created_at DESC, id DESC) WHERE superseded_by IS NULL;
-CREATE INDEX corrections_project_ix
-    ON corrections (tenant_id, project_id, created_at DESC, id DESC) WHERE superseded_by IS NULL;
+-- One index a list filter, each with the status: a page merges the newest rows of each status that it may show, so that
+-- removed rows cost nothing. Those that start with the project serve callers who may read some projects only.
 CREATE INDEX corrections_status_ix
     ON corrections (tenant_id, status, created_at DESC, id DESC) WHERE superseded_by IS NULL;
-CREATE INDEX corrections_sorted_to_ix
-    ON corrections (tenant_id, (coalesce(sorted_to, 'none')), created_at DESC, id DESC)
+CREATE INDEX corrections_project_status_ix
+    ON corrections (tenant_id, project_id, status, created_at DESC, id DESC) WHERE superseded_by IS NULL;
+CREATE INDEX corrections_subject_ix
+    ON corrections (tenant_id, subject_kind, subject_id, status, created_at DESC, id DESC)
     WHERE superseded_by IS NULL;
+CREATE INDEX corrections_project_subject_ix
+    ON corrections (tenant_id, project_id, subject_kind, subject_id, status, created_at DESC, id DESC)
+    WHERE superseded_by IS NULL;
+CREATE INDEX corrections_version_ix
+    ON corrections (tenant_id, subject_kind, subject_id, subject_version, status, created_at DESC, id DESC)
+    WHERE superseded_by IS NULL;
+CREATE INDEX corrections_sorted_to_ix
+    ON corrections (tenant_id, (coalesce(sorted_to, 'none')), status, created_at DESC, id DESC)
+    WHERE superseded_by IS NULL;
+CREATE INDEX corrections_project_sorted_to_ix
+    ON corrections (tenant_id, project_id, (coalesce(sorted_to, 'none')), status, created_at DESC, id DESC)
+    WHERE superseded_by IS NULL;
+CREATE INDEX corrections_run_ix ON corrections (tenant_id, run_id, status, created_at DESC, id DESC);
 CREATE INDEX corrections_made_by_ix
-    ON corrections (tenant_id, made_by_kind, made_by_id, created_at DESC, id DESC) WHERE superseded_by IS NULL;
+    ON corrections (tenant_id, made_by_kind, made_by_id, status, created_at DESC, id DESC)
+    WHERE superseded_by IS NULL;
 CREATE INDEX corrections_group_ix
-    ON corrections (tenant_id, corrector_group_id, created_at DESC, id DESC)
+    ON corrections (tenant_id, corrector_group_id, status, created_at DESC, id DESC)
     WHERE superseded_by IS NULL AND corrector_group_id IS NOT NULL;
 CREATE INDEX corrections_participant_ix
-    ON corrections (tenant_id, participant_sha256, created_at DESC, id DESC)
+    ON corrections (tenant_id, participant_sha256, status, created_at DESC, id DESC)
     WHERE superseded_by IS NULL AND participant_id IS NOT NULL;
 CREATE INDEX corrections_experts_ix
-    ON corrections (tenant_id, created_at DESC, id DESC) WHERE superseded_by IS NULL AND expert;
+    ON corrections (tenant_id, status, created_at DESC, id DESC) WHERE superseded_by IS NULL AND expert;
 CREATE INDEX corrections_end_users_ix
-    ON corrections (tenant_id, created_at DESC, id DESC) WHERE superseded_by IS NULL AND end_user;
+    ON corrections (tenant_id, status, created_at DESC, id DESC) WHERE superseded_by IS NULL AND end_user;
 
 CREATE TABLE correction_history (
     tenant_id text NOT NULL,
@@ -424,6 +430,24 @@ CREATE FUNCTION correction_json(c corrections) RETURNS text LANGUAGE sql STABLE 
         '}')
 $$;
 
+-- The stored copy of a run, and a correction with it.
+CREATE FUNCTION copy_json(o copies) RETURNS text LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT concat(
+        '{"runId":"', o.run_id, '","subject":{"kind":"', o.subject_kind, '","id":', to_json(o.subject_id),
+        ',"version":', to_json(o.subject_version), '}',
+        ',"input":', coalesce(o.input, 'null'),
+        ',"context":' || o.context,
+        ',"output":', coalesce(o.output, 'null'),
+        ',"segments":', o.segments,
+        ',"capturedAt":"', wire_time(o.captured_at), '"',
+        ',"erasedAt":"' || wire_time(o.erased_at) || '"',
+        '}')
+$$;
+
+CREATE FUNCTION correction_with_copy_json(c corrections, o copies) RETURNS text LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT left(correction_json(c), -1) || ',"run":' || copy_json(o) || '}'
+$$;
+
 -- Locks, held to the end of the transaction. A run's serialises its recordings, its capture and its erasure.
 -- A subject's is shared by recordings and taken alone by events: a correction's place among them is then certain.
 CREATE FUNCTION lock_run(tenant text, run text) RETURNS void LANGUAGE sql AS $$
@@ -453,13 +477,14 @@ BEGIN
      WHERE r.tenant_id = p_tenant AND r.id = p_run;
     IF NOT FOUND THEN RETURN; END IF;
     PERFORM lock_subject_shared(p_tenant, project_id, subject_kind, subject_id);
-    at := date_trunc('milliseconds', clock_timestamp());
     SELECT w.accepted_seq INTO accepted_seq FROM running w
      WHERE w.tenant_id = p_tenant AND w.project_id = recording_context.project_id
        AND w.subject_kind = recording_context.subject_kind AND w.subject_id = recording_context.subject_id;
-    SELECT c.id INTO live_id FROM corrections c
+    SELECT c.id, c.created_at INTO live_id, at FROM corrections c
      WHERE c.tenant_id = p_tenant AND c.run_id = p_run AND c.made_by_kind = p_kind AND c.made_by_id = p_id
        AND c.participant_sha256 = p_participant AND c.unregistered_at IS NULL AND NOT c.erased_participant;
+    -- Never older than the one that it ends, whatever the clock did meanwhile.
+    at := greatest(date_trunc('milliseconds', clock_timestamp()), at);
     first := NOT EXISTS (SELECT FROM copies o WHERE o.tenant_id = p_tenant AND o.run_id = p_run);
     IF p_group IS NOT NULL THEN
         SELECT g.scope_kind, g.project_id, g.agent_id, g.assertable_by

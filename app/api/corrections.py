@@ -1,0 +1,98 @@
+"""``/v1/corrections``: record, list, fetch, and what happened to one."""
+
+from __future__ import annotations
+
+from app.api.preconditions import none_match
+from app.api.routes import Answer, Call, Routes, after, page
+from app.api.schemas.corrections import (
+    CorrectionPage,
+    CorrectionQuery,
+    CorrectionShape,
+    CorrectionWanted,
+    CorrectionWithCopy,
+    History,
+)
+from app.domain.errors import (
+    CorrectionNotFound,
+    CorrectorGroupNotAllowed,
+    CorrectorGroupNotApplicable,
+    ItemNotFound,
+    PermissionDenied,
+    RunErased,
+    RunNotFinished,
+    RunNotFound,
+    ScopeInvalid,
+)
+from app.domain.filtering import filters_of
+from app.domain.permission import may, reach
+from app.domain.recording import said
+from app.services.record import Wanted, record
+from app.store import corrections, history, listings
+
+routes = Routes("corrections")
+
+
+@routes.add(
+    "POST",
+    "/v1/corrections",
+    body=CorrectionWanted,
+    answers={201: CorrectionShape},
+    errors=(
+        RunNotFound,
+        PermissionDenied,
+        RunErased,
+        RunNotFinished,
+        CorrectorGroupNotApplicable,
+        CorrectorGroupNotAllowed,
+        ItemNotFound,
+    ),
+)
+def record_correction(call: Call) -> Answer:
+    """Correct a run.
+
+    Records whether a finished run's decisions and answer were right, and what was right instead. It is sorted at save,
+    and ends the correction that the same caller made before of the same run and participant. Needs write on the run's
+    project.
+    """
+    body = call.body
+    wanted = Wanted(body["run_id"], said(body), body.get("corrector_group_id"), body.get("participant_id"))
+    return Answer(201, record(call.tx, call.caller, wanted))
+
+
+@routes.add("GET", "/v1/corrections", query=CorrectionQuery, answers={200: CorrectionPage}, errors=(ScopeInvalid,))
+def list_corrections(call: Call) -> Answer:
+    """List corrections, newest first.
+
+    Superseded ones are never listed, removed ones only when status names removed. Each one comes back only when the
+    caller may read its project.
+    """
+    filters = filters_of(call.query, call.caller.principal)
+    limit = call.query["limit"]
+    rows = listings.newest(call.db, call.caller.tenant_id, filters, reach(call.caller, "read"), limit + 1, after(call))
+    return page(call, rows, limit, lambda row: row[:2], lambda row: row[2])
+
+
+@routes.add(
+    "GET", "/v1/corrections/{correctionId}", answers={200: CorrectionWithCopy, 304: None}, missing=CorrectionNotFound
+)
+def get_correction(call: Call) -> Answer:
+    """Fetch a correction, live or not, with the stored copy of its run.
+
+    The ETag changes with the correction, not when the context of its copy arrives.
+    """
+    shown = corrections.with_copy(call.db, call.caller.tenant_id, call.path["correctionId"])
+    if shown is None or not may(call.caller, "read", shown.project):
+        raise CorrectionNotFound("There is no such correction.")
+    if not none_match(call.headers, shown.etag):
+        return Answer(304, headers={"ETag": shown.etag})
+    return Answer(200, shown.json, headers={"ETag": shown.etag})
+
+
+@routes.add("GET", "/v1/corrections/{correctionId}/history", answers={200: History}, missing=CorrectionNotFound)
+def correction_history(call: Call) -> Answer:
+    """What happened to a correction, oldest first."""
+    tenant_id, correction_id = call.caller.tenant_id, call.path["correctionId"]
+    project = corrections.project_of(call.db, tenant_id, correction_id)
+    if project is None or not may(call.caller, "read", project):
+        raise CorrectionNotFound("There is no such correction.")
+    return Answer(200, f'{{"data":[{history.show(call.db, tenant_id, correction_id)}]}}')
