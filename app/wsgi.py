@@ -7,7 +7,7 @@ import os
 from flask import Flask
 
 from app import log
-from app.api import corrections, groups, tokens
+from app.api import corrections, groups, projects, runs, tokens
 from app.api.cursors import Sealer
 from app.api.edge import Edge
 from app.api.limits import Limiter
@@ -24,6 +24,8 @@ def routes() -> list[Route]:
         *corrections.routes.routes,
         *tokens.routes.routes,
         *groups.routes.routes,
+        *projects.routes.routes,
+        *runs.routes.routes,
     ]
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.api.schemas.base import JsonText, Kept, Shape, load
+from app.api.schemas.base import Shape
+from app.api.schemas.kept import read
 from app.domain import json_text
 from app.domain.errors import BadInput
 
@@ -30,22 +31,6 @@ def load_body(shape: Shape, body: bytes) -> dict[str, Any]:
     """
     text = text_of(body)
     try:
-        return load(shape, _sliced(shape, text) if _keeps_text(shape) else json_text.parse(text))
+        return read(shape, text)
     except json_text.NotJson as error:
         raise BadInput(f"The body is not the JSON that is expected: {error}.") from None
-
-
-def _keeps_text(shape: Shape) -> bool:
-    return any(isinstance(field, JsonText) for field in shape.fields.values())
-
-
-def _sliced(shape: Shape, text: str) -> Any:
-    kept = {field.data_key for field in shape.fields.values() if isinstance(field, JsonText)}
-    return {
-        name: _kept_or_null(value) if name in kept else json_text.parse(value)
-        for name, value in json_text.members(text).items()
-    }
-
-
-def _kept_or_null(text: str) -> Kept | None:
-    return None if text == "null" else Kept(json_text.compact(text))

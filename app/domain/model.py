@@ -115,3 +115,41 @@ class Standing:
     sorted: Sorted | None = None
     fixed_in: FixedIn | None = None
     reopened_in: ReopenedIn | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunContent:
+    """All that a PUT says of a run. Payloads are JSON text as it came; ``None`` where there is none.
+
+    ``content_sha256`` is of each field as sent: equal for the same content, white space between tokens aside.
+    """
+
+    project_id: str
+    subject: Subject
+    status: RunStatus
+    content_sha256: bytes
+    input: str | None = None
+    output: str | None = None
+    conversation_id: str | None = None
+    parent_run_id: str | None = None
+    node_id: str | None = None
+    scope: str | None = None
+    replay_of: str | None = None
+    segments: str | None = None
+    messages: str | None = None
+    retrieved: str | None = None
+    recalled: str | None = None
+    session_approval: str | None = None
+    calls: str | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRun:
+    """What there is under a run's id already, as far as the next PUT asks."""
+
+    project_id: str
+    status: RunStatus
+    content_sha256: bytes
+    erased: bool = False

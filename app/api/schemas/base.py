@@ -75,6 +75,16 @@ def plain_id(**more: Any) -> Text:
     return Text(1, 128, pattern=ID_PATTERN, **more)
 
 
+def created_id(name: str, sent: str) -> str:
+    """The path's ``name`` as the id of a run or project that is about to be created.
+
+    :raises BadInput: if it is malformed; where nothing is created, such an id is simply not found.
+    """
+    if not re.fullmatch(ID_PATTERN, sent):
+        raise BadInput.at(f"/path/{name}", f"must match {ID_PATTERN}")
+    return sent
+
+
 class OneOf(fields.Field[str]):
     """One of a few words."""
 

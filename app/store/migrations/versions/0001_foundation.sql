@@ -52,6 +52,7 @@ CREATE TABLE subjects (
     kind text NOT NULL CONSTRAINT subjects_kind_ck CHECK (kind IN ('agent', 'flow')),
     id text NOT NULL,
     name text,
+    created_at timestamptz(3) NOT NULL DEFAULT date_trunc('milliseconds', clock_timestamp()),
     registered_at timestamptz(3),
     updated_at timestamptz(3),
     latest_version text,
@@ -59,6 +60,7 @@ CREATE TABLE subjects (
     latest_deploy_id text,
     CONSTRAINT subjects_pk PRIMARY KEY (tenant_id, kind, id)
 );
+CREATE INDEX subjects_newest_ix ON subjects (tenant_id, kind, created_at DESC, id DESC);
 
 CREATE TABLE subject_owners (
     tenant_id text NOT NULL,
@@ -446,6 +448,26 @@ $$;
 
 CREATE FUNCTION correction_with_copy_json(c corrections, o copies) RETURNS text LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT left(correction_json(c), -1) || ',"run":' || copy_json(o) || '}'
+$$;
+
+CREATE FUNCTION run_summary(r runs) RETURNS text LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT concat(
+        '{"id":"', r.id, '","tenantId":"', r.tenant_id, '","projectId":"', r.project_id,
+        '","subject":{"kind":"', r.subject_kind, '","id":', to_json(r.subject_id), ',"version":',
+        to_json(r.subject_version), '}',
+        ',"status":"', r.status, '"',
+        ',"conversationId":' || to_json(r.conversation_id)::text,
+        ',"parentRunId":"' || r.parent_run_id || '"',
+        ',"nodeId":' || to_json(r.node_id)::text,
+        ',"scope":' || to_json(r.scope)::text,
+        ',"replayOf":"' || r.replay_of || '"',
+        ',"segments":' || r.segments,
+        ',"sessionApproval":' || r.session_approval,
+        ',"startedAt":"' || wire_time(r.started_at) || '"',
+        ',"finishedAt":"' || wire_time(r.finished_at) || '"',
+        ',"createdAt":"', wire_time(r.arrived_at), '","updatedAt":"', wire_time(r.updated_at), '"',
+        ',"erasedAt":"' || wire_time(r.erased_at) || '"',
+        '}')
 $$;
 
 -- Locks, held to the end of the transaction. A run's serialises its recordings, its capture and its erasure.
