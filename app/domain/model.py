@@ -14,6 +14,7 @@ Queue = Literal["improve", "developer", "owner"]
 Permission = Literal["read", "write", "admin"]
 ScopeKind = Literal["tenant", "org", "project"]
 ReviewerRole = Literal["standard", "senior", "admin"]
+How = Literal["pin", "went-back", "unpin", "latest"]
 RunStatus = Literal["running", "suspended", "completed", "failed", "cancelled"]
 
 ENDED: frozenset[str] = frozenset({"completed", "failed", "cancelled"})
@@ -101,7 +102,7 @@ class FixedIn:
 @dataclass(frozen=True, slots=True)
 class ReopenedIn:
     version: str
-    how: Literal["pin", "went-back", "unpin", "latest"]
+    how: How
     at: datetime
     by: Principal | None = None
 
