@@ -7,7 +7,7 @@ import os
 from flask import Flask
 
 from app import log
-from app.api import corrections, groups, projects, runs, tokens
+from app.api import corrections, groups, projects, runs, test_sets, tokens
 from app.api.cursors import Sealer
 from app.api.edge import Edge
 from app.api.limits import Limiter
@@ -26,6 +26,7 @@ def routes() -> list[Route]:
         *groups.routes.routes,
         *projects.routes.routes,
         *runs.routes.routes,
+        *test_sets.routes.routes,
     ]
 
 

@@ -7,7 +7,7 @@ place that opens and ends transactions. JSON columns come as the text that they 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -64,8 +64,11 @@ class CursorDb:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
+    def _cursor(self) -> Any:
+        return self._connection.cursor()
+
     def _execute(self, sql: str, params: Params) -> Any:
-        cursor = self._connection.cursor()
+        cursor = self._cursor()
         try:
             cursor.execute(sql, params)
         except _BUSY as error:
@@ -166,11 +169,24 @@ def checked_out(engine: Engine) -> Iterator[Any]:
         fairy.close()
 
 
+class _LateDb(CursorDb):
+    """Takes its connection from the pool with its first statement: who reads nothing, or streams, holds none."""
+
+    def __init__(self, engine: Engine, held: ExitStack) -> None:
+        super().__init__(None)
+        self._engine, self._held = engine, held
+
+    def _cursor(self) -> Any:
+        if self._connection is None:
+            self._connection = self._held.enter_context(checked_out(self._engine))
+        return super()._cursor()
+
+
 @contextmanager
 def reading(engine: Engine) -> Iterator[Db]:
     """Statements of their own, each seeing what is committed when it starts."""
-    with checked_out(engine) as connection:
-        yield CursorDb(connection)
+    with ExitStack() as held:
+        yield _LateDb(engine, held)
 
 
 @contextmanager
