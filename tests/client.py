@@ -15,6 +15,7 @@ class Client:
     """Sends JSON as ``caller``. ``data`` sends bytes as they are."""
 
     def __init__(self, flask: Flask, secret: str | None, caller: Caller | None) -> None:
+        self.flask = flask
         self._client = flask.test_client()
         self.secret = secret
         self.caller = caller

