@@ -126,6 +126,9 @@ class Settings:
         30,
         _integer(1, 86_400),
     )
+    max_failures: int = _setting(
+        "CORRIGENDA_MAX_FAILURES", "failures after which a job is set aside as dead", 20, _integer(1, 1000)
+    )
     trail_hours: int = _setting(
         "CORRIGENDA_TRAIL_HOURS", "how long done jobs stay in the outbox", 24, _integer(0, 24 * 365)
     )

@@ -5,7 +5,9 @@ Nobody imports task code to start a task: a service writes an outbox row with on
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 CAPTURE = "corrigenda.capture"
 SETTLE = "corrigenda.settle"
@@ -24,13 +26,19 @@ IMPROVE_QUEUE = "improve"
 QUEUE_OF: dict[str, str] = {IMPROVE: IMPROVE_QUEUE}
 """Celery queue of a task; ``DEFAULT_QUEUE`` for those not named."""
 
+ANNOUNCED: frozenset[str] = frozenset({IMPROVE})
+"""Jobs that are for somebody else: done when they were published."""
+
+Ids = Mapping[str, Any]
+"""What a job is about: ids by name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """One outbox row to be: a task's name and the ids that it needs."""
 
     name: str
-    ids: dict[str, str | int] = field(default_factory=dict)
+    ids: dict[str, str | int | list[str]] = field(default_factory=dict)
 
 
 def capture(run_id: str) -> Job:
@@ -51,3 +59,8 @@ def route(correction_id: str) -> Job:
 def notify(event: str, correction_id: str, key: str) -> Job:
     """Tell whom ``event`` of ``correction_id`` concerns. ``key`` tells apart the times that it happened."""
     return Job(NOTIFY, {"event": event, "correctionId": correction_id, "key": key})
+
+
+def improve(correction_ids: Sequence[str]) -> Job:
+    """Announce that ``correction_ids`` wait for Improve."""
+    return Job(IMPROVE, {"correctionIds": list(correction_ids)})

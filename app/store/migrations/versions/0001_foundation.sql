@@ -366,9 +366,22 @@ CREATE TABLE outbox (
     dead_at timestamptz,
     CONSTRAINT outbox_pk PRIMARY KEY (tenant_id, id)
 );
-CREATE INDEX outbox_due_ix ON outbox (due_at, id) WHERE done_at IS NULL AND dead_at IS NULL;
+-- Announcements are for somebody else's workers and may wait for ever: they never stand in the way of our own jobs.
+CREATE INDEX outbox_due_ix ON outbox (due_at, id)
+    WHERE done_at IS NULL AND dead_at IS NULL AND job <> 'corrigenda.improve';
+CREATE INDEX outbox_announcements_ix ON outbox (due_at, id)
+    WHERE done_at IS NULL AND dead_at IS NULL AND job = 'corrigenda.improve';
 CREATE INDEX outbox_done_ix ON outbox (done_at) WHERE done_at IS NOT NULL;
 CREATE INDEX outbox_dead_ix ON outbox (dead_at) WHERE dead_at IS NOT NULL;
+-- Each row is written three times and soon deleted: clean up early, or its indexes bloat.
+ALTER TABLE outbox SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
+    autovacuum_analyze_scale_factor = 0.1);
+
+-- When each kind of process was last seen at work.
+CREATE TABLE heartbeats (
+    name text CONSTRAINT heartbeats_pk PRIMARY KEY,
+    at timestamptz NOT NULL
+);
 
 -- key_sha256: of principal, method, path and key. An answer with a secret is marked withheld and not kept.
 CREATE TABLE idempotency_answers (

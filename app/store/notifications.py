@@ -1,0 +1,87 @@
+"""The inbox of each principal."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.domain.model import Principal
+from app.store.engine import Db
+from app.store.ids import new_id
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Word for one principal. ``key`` tells apart the times that ``type`` happened to ``about``: each is told once."""
+
+    to: Principal
+    type: str
+    about: str
+    key: str
+    data: str
+
+    @property
+    def event_key(self) -> bytes:
+        said = json.dumps([self.to.kind, self.to.id, self.type, self.about, self.key])
+        return hashlib.sha256(said.encode()).digest()
+
+
+_ADD = """
+INSERT INTO notifications (tenant_id, id, principal_kind, principal_id, type, at, event_key, data)
+SELECT %(tenant)s, n.id, n.kind, n.principal, n.type, date_trunc('milliseconds', clock_timestamp()), n.key, n.data
+  FROM unnest(%(ids)s::text[], %(kinds)s::text[], %(principals)s::text[], %(types)s::text[], %(keys)s::bytea[],
+              %(data)s::text[]) AS n(id, kind, principal, type, key, data)
+    ON CONFLICT (tenant_id, event_key) DO NOTHING
+"""
+
+
+def add(db: Db, tenant_id: str, notices: Sequence[Notice]) -> None:
+    """Put ``notices`` into their inboxes; what was told before isn't told again."""
+    if notices:
+        values = {
+            "tenant": tenant_id, "ids": [new_id() for _ in notices], "kinds": [n.to.kind for n in notices],
+            "principals": [n.to.id for n in notices], "types": [n.type for n in notices],
+            "keys": [n.event_key for n in notices], "data": [n.data for n in notices],
+        }  # fmt: skip
+        db.run(_ADD, values)
+
+
+_SUMMARIES = """
+SELECT id, project_id, run_id, subject_kind, subject_id, subject_version, status, sorted_to, superseded_by
+  FROM corrections WHERE tenant_id = %(tenant)s AND id = ANY(%(ids)s)
+"""
+
+
+def summaries(db: Db, tenant_id: str, correction_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """What word of each correction says of it: ids and status, nothing that anybody wrote."""
+    rows = db.rows(_SUMMARIES, {"tenant": tenant_id, "ids": list(correction_ids)})
+    return {row[0]: _summary(*row) for row in rows}
+
+
+def _summary(
+    correction_id: str, project: str, run: str, kind: str, subject: str, version: str, status: str,
+    sorted_to: str | None, superseded_by: str | None,
+) -> dict[str, Any]:  # fmt: skip
+    said = {
+        "correctionId": correction_id, "projectId": project, "runId": run,
+        "subject": {"kind": kind, "id": subject, "version": version}, "status": status, "sortedTo": sorted_to,
+        "supersededBy": superseded_by,
+    }  # fmt: skip
+    return {name: value for name, value in said.items() if value is not None}
+
+
+_OWNERS = """
+SELECT DISTINCT c.id, o.owner_kind, o.owner_id
+  FROM corrections c
+  JOIN subject_owners o ON o.tenant_id = c.tenant_id AND o.kind = c.subject_kind AND o.id = c.subject_id
+ WHERE c.tenant_id = %(tenant)s AND c.id = ANY(%(ids)s)
+"""
+
+
+def owners(db: Db, tenant_id: str, correction_ids: Sequence[str]) -> list[tuple[str, Principal]]:
+    """Each correction with each owner of its subject, once."""
+    rows = db.rows(_OWNERS, {"tenant": tenant_id, "ids": list(correction_ids)})
+    return [(correction, Principal(kind, owner)) for correction, kind, owner in rows]

@@ -1,0 +1,137 @@
+"""The workers' composition root: the Celery application, its queues, tasks and schedule, and how to run them."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from celery import Celery, signals
+from celery.apps.beat import Beat
+from kombu import Queue
+
+from app import log
+from app.config import Settings
+from app.domain.jobs import DEFAULT_QUEUE, IMPROVE_QUEUE
+from workers import notices, routing, snapshots, supersession
+from workers.task import Handler, Runner
+
+SOFT_LIMIT_SECONDS, HARD_LIMIT_SECONDS = 300, 360
+VISIBILITY_SECONDS = 900
+"""Longer than any task lives, so that the broker hands nothing out that still runs. Rows come again long before."""
+
+MAX_CHILD_KILOBYTES = 500_000
+"""A task process that grew past this is replaced after its task."""
+
+HANDLERS: tuple[Handler, ...] = (
+    *routing.handlers,
+    *supersession.handlers,
+    *notices.handlers,
+    *snapshots.handlers,
+)
+
+
+def create_celery(settings: Settings) -> Celery:
+    """The application without tasks: enough to publish."""
+    app = Celery("corrigenda", broker=_broker_url(settings.redis_url), set_as_current=False)
+    app.conf.update(
+        task_serializer="json",
+        accept_content=["json"],
+        task_default_queue=DEFAULT_QUEUE,
+        task_queues=[Queue(DEFAULT_QUEUE), Queue(IMPROVE_QUEUE)],
+        task_ignore_result=True,
+        task_acks_late=True,
+        task_reject_on_worker_lost=True,
+        task_soft_time_limit=SOFT_LIMIT_SECONDS,
+        task_time_limit=HARD_LIMIT_SECONDS,
+        task_publish_retry=False,
+        broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,
+        broker_transport_options={
+            "visibility_timeout": VISIBILITY_SECONDS,
+            "socket_timeout": 10,
+            "socket_connect_timeout": 5,
+            "socket_keepalive": True,
+            "socket_keepalive_options": _keepalive(),
+            "health_check_interval": 30,
+        },
+        worker_prefetch_multiplier=1,
+        worker_enable_prefetch_count_reduction=False,
+        worker_cancel_long_running_tasks_on_connection_loss=False,
+        worker_enable_remote_control=False,
+        worker_send_task_events=False,
+        worker_max_memory_per_child=MAX_CHILD_KILOBYTES,
+        worker_redirect_stdouts=False,
+        worker_hijack_root_logger=False,
+        timezone="UTC",
+    )
+    return app
+
+
+def create_worker_app(settings: Settings) -> Celery:
+    """The application with all its tasks."""
+    app = create_celery(settings)
+    runner = Runner(settings)
+    for handler in HANDLERS:
+        _register(app, runner, handler)
+    return app
+
+
+def _register(app: Celery, runner: Runner, handler: Handler) -> None:
+    @app.task(name=handler.job, bind=True)
+    def task(self: Any, tenantId: str, jobs: list[int]) -> None:
+        lost_before = bool(self.request.delivery_info.get("redelivered"))
+        with log.bound(task=handler.job, taskId=self.request.id, tenantId=tenantId, jobIds=jobs[:10]):
+            runner.run(handler, tenantId, jobs, wary=lost_before)
+
+
+def run_worker(settings: Settings) -> None:
+    """Work until SIGTERM or SIGINT, which lets the tasks in hand end first. Exits the process."""
+    _log_as_ours(settings)
+    app = create_worker_app(settings)
+    worker = app.Worker(
+        hostname=f"corrigenda@{socket.gethostname()}",
+        concurrency=settings.worker_processes,
+        pool="prefork",
+        optimization="fair",
+        queues=[DEFAULT_QUEUE],
+        loglevel=logging.INFO,
+        without_gossip=True,
+        without_mingle=True,
+        without_heartbeat=True,
+        quiet=True,
+    )
+    worker.start()
+    sys.exit(worker.exitcode)
+
+
+def run_beat(settings: Settings) -> None:
+    """Publish the periodic tasks until SIGTERM or SIGINT."""
+    _log_as_ours(settings)
+    app = create_celery(settings)
+    Beat(app=app, scheduler_cls="celery.beat:Scheduler", loglevel="INFO", quiet=True).run()
+
+
+def _log_as_ours(settings: Settings) -> None:
+    @signals.setup_logging.connect(weak=False)
+    def configure(**_: Any) -> None:
+        log.configure(settings.log_level)
+        for noisy in ("celery.worker.strategy", "celery.app.trace", "celery.beat", "kombu"):
+            logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+def _broker_url(url: str) -> str:
+    """``url`` as kombu takes it: ``unix:///path?db=1`` is ``redis+socket:///path?virtual_host=1`` there."""
+    parts = urlsplit(url)
+    if parts.scheme != "unix":
+        return url
+    database = parse_qs(parts.query).get("db", ["0"])[0]
+    return f"redis+socket://{parts.path}?virtual_host={database}"
+
+
+def _keepalive() -> dict[int, int]:
+    """Notice within a minute or so that the broker's machine is gone, where the platform lets us say so."""
+    wanted = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+    return {getattr(socket, name): value for name, value in wanted.items() if hasattr(socket, name)}
