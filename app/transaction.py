@@ -13,14 +13,14 @@ import psycopg2
 from psycopg2 import extensions
 from sqlalchemy import Engine
 
-from app.store.engine import CursorDb, Params, busy, checked_out
+from app.store.engine import CursorDb, Lease, Params, busy, leasing
 
 
 class Transaction(CursorDb):
     """One database transaction. All or nothing of what ran through it is kept."""
 
-    def __init__(self, connection: Any) -> None:
-        super().__init__(connection)
+    def __init__(self, lease: Lease) -> None:
+        super().__init__(lease)
         self._begun = False
 
     def _execute(self, sql: str, params: Params) -> Any:
@@ -41,18 +41,14 @@ class Transaction(CursorDb):
         self.run("RELEASE SAVEPOINT attempt")
 
     def _end(self, word: str) -> None:
-        if not self._begun or self._connection.closed:
-            return
-        status = self._connection.info.transaction_status
+        status = self._lease.status()
         if status == extensions.TRANSACTION_STATUS_IDLE:
             return
-        if word == "COMMIT" and status != extensions.TRANSACTION_STATUS_INTRANS:
-            word, broken = "ROLLBACK", True
-        else:
-            broken = False
-        cursor = self._connection.cursor()
+        broken = word == "COMMIT" and status != extensions.TRANSACTION_STATUS_INTRANS
+        if status == extensions.TRANSACTION_STATUS_UNKNOWN and not broken:
+            return
         try:
-            cursor.execute(word)
+            self._lease.connection().cursor().execute("ROLLBACK" if broken else word)
         except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
             raise busy() from error
         if broken:
@@ -62,8 +58,8 @@ class Transaction(CursorDb):
 @contextmanager
 def transaction(engine: Engine) -> Iterator[Transaction]:
     """Open a transaction; commit when the block ends, undo everything when it raises."""
-    with checked_out(engine) as connection:
-        work = Transaction(connection)
+    with leasing(engine) as lease:
+        work = Transaction(lease)
         try:
             yield work
         except BaseException:

@@ -5,9 +5,19 @@ from __future__ import annotations
 import os
 
 from flask import Flask
+from sqlalchemy import Engine
 
-from app import log
-from app.api import corrections, groups, projects, runs, test_sets, tokens
+from app import log, metrics
+from app.api import (
+    corrections,
+    docs,
+    groups,
+    health,
+    projects,
+    runs,
+    test_sets,
+    tokens,
+)
 from app.api.cursors import Sealer
 from app.api.edge import Edge
 from app.api.limits import Limiter
@@ -20,18 +30,20 @@ from app.transaction import transaction
 
 def routes() -> list[Route]:
     """Every operation of the service."""
-    return [
+    declared = [
         *corrections.routes.routes,
         *tokens.routes.routes,
         *groups.routes.routes,
         *projects.routes.routes,
         *runs.routes.routes,
         *test_sets.routes.routes,
+        *health.routes.routes,
     ]
+    return [*declared, *docs.documentation(declared)]
 
 
 def create_app(settings: Settings) -> Flask:
-    """The WSGI application. The database must be migrated: the secret that seals cursors is read from it."""
+    """The WSGI application. It starts without a database, and says so at ``/readyz``."""
     engine = create_engine(
         settings.database_url,
         pool_size=settings.api_threads,
@@ -40,18 +52,21 @@ def create_app(settings: Settings) -> Flask:
         lock_timeout_ms=settings.lock_timeout_ms,
         application_name="corrigenda-api",
     )
-    secret = settings.secret_key
-    if not secret:
-        with transaction(engine) as tx:
-            secret = secrets.ensure(tx, "cursors")
-    service = Service(engine, settings, Sealer(secret))
+    service = Service(engine, settings, Sealer(lambda: settings.secret_key or _kept_secret(engine)))
     flask = Flask("corrigenda", static_folder=None)
     Edge(service, Limiter(settings.rate_limit, settings.redis_url)).install(flask, routes())
     return flask
+
+
+def _kept_secret(engine: Engine) -> str:
+    with transaction(engine) as tx:
+        return secrets.ensure(tx, "cursors")
 
 
 def from_environment() -> Flask:
     """``create_app`` for a server that starts it in a process of its own."""
     settings = read_settings(os.environ)
     log.configure(settings.log_level)
+    if settings.metrics_dir:
+        metrics.share(settings.metrics_dir)
     return create_app(settings)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Callable
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken
@@ -20,10 +22,17 @@ Position = tuple[datetime, str]
 
 
 class Sealer:
-    """Seals and opens cursors with one secret, shared by all processes of the service."""
+    """Seals and opens cursors with one secret, shared by all processes of the service.
 
-    def __init__(self, secret: str) -> None:
-        self._fernet = Fernet(base64.urlsafe_b64encode(hashlib.sha256(secret.encode()).digest()))
+    ``secret`` is asked for when it is first needed: the database that keeps it may not be there yet.
+    """
+
+    def __init__(self, secret: Callable[[], str]) -> None:
+        self._secret = secret
+
+    @cached_property
+    def _fernet(self) -> Fernet:
+        return Fernet(base64.urlsafe_b64encode(hashlib.sha256(self._secret().encode()).digest()))
 
     def seal(self, position: Position, binding: str) -> str:
         """A cursor for the page after ``position``."""

@@ -15,8 +15,8 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.exceptions import MethodNotAllowed as WerkzeugMethodNotAllowed
 from werkzeug.exceptions import NotFound as WerkzeugNotFound
 
-from app import log
-from app.api import bodies, errors, metrics
+from app import log, metrics
+from app.api import bodies, errors
 from app.api.auth import authenticate
 from app.api.limits import Limiter, cors_headers, read_body
 from app.api.queries import load_query
@@ -179,7 +179,9 @@ class Edge:
         origin = request.headers.get("Origin")
         if origin is not None:
             response.headers.extend(cors_headers(origin, self._service.settings.cors_origins))
-        metrics.observe_request(request.method, self._route(), response.status_code, g.started)
+        route = self._route()
+        name = route.path if route else "unknown"
+        metrics.request(request.method, name, response.status_code, metrics.now() - g.started)
         return response
 
     def _refuse(self, error: Exception) -> Response:

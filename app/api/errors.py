@@ -25,6 +25,7 @@ STATUS: dict[type[errors.Refused], int] = {
     errors.RateLimitExceeded: 429,
     errors.InternalError: 500,
     errors.DatabaseBusy: 503,
+    errors.NotReady: 503,
 }
 """The status of each error; a class that isn't here has its base's."""
 

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from app.api.routes import Answer, Call, Routes, after, answer, page
+from app.api.schemas.base import present
 from app.api.schemas.groups import GroupChange, GroupPage, GroupQuery, GroupShape, GroupWanted
 from app.domain import times
 from app.domain.errors import (
@@ -32,7 +33,7 @@ routes = Routes("corrector groups")
     answers={201: GroupShape},
     errors=(PermissionDenied, ProjectNotFound, CorrectorGroupNameTaken),
 )
-def create(call: Call) -> Answer:
+def add_group(call: Call) -> Answer:
     """Make a corrector group.
 
     Needs admin on its scope. A name is taken once in a scope; a retired group's name is free again.
@@ -70,7 +71,7 @@ def list_groups(call: Call) -> Answer:
 
 
 @routes.add("GET", "/v1/corrector-groups/{groupId}", answers={200: GroupShape}, missing=CorrectorGroupNotFound)
-def fetch(call: Call) -> Answer:
+def get_group(call: Call) -> Answer:
     """Fetch a corrector group, retired or not. Needs read on its scope; everybody reads the tenant's groups."""
     return answer(_shown(readable_group(call.db, call.caller, call.path["groupId"]), call.caller))
 
@@ -83,7 +84,7 @@ def fetch(call: Call) -> Answer:
     errors=(PermissionDenied, CorrectorGroupUnregistered),
     missing=CorrectorGroupNotFound,
 )
-def change(call: Call) -> Answer:
+def patch_group(call: Call) -> Answer:
     """Change a corrector group's weight, description or restriction.
 
     Needs admin on its scope. Corrections that were made under it keep what they were (``expert`` or not).
@@ -101,7 +102,7 @@ def change(call: Call) -> Answer:
     errors=(PermissionDenied,),
     missing=CorrectorGroupNotFound,
 )
-def unregister(call: Call) -> Answer:
+def unregister_group(call: Call) -> Answer:
     """Retire a corrector group; older corrections keep it.
 
     Needs admin on its scope. Doing it twice answers the same.
@@ -124,13 +125,13 @@ def _shown(group: CorrectorGroup, caller: Caller) -> dict[str, Any]:
         "name": group.name,
         "weight": _number(group.weight),
         "description": group.description,
-        "scope": _present(scope | {"agentId": group.scope.agent_id}),
+        "scope": present(scope | {"agentId": group.scope.agent_id}),
         "assertableBy": _shown_rule(rule, may_manage(caller, group.scope)) if rule else None,
         "createdAt": times.wire(group.created_at),
         "updatedAt": times.wire(group.updated_at),
         "unregisteredAt": times.wire(group.unregistered_at) if group.unregistered_at else None,
     }
-    return _present(shown)
+    return present(shown)
 
 
 def _shown_rule(rule: AssertableBy, ids_too: bool) -> dict[str, Any]:
@@ -140,13 +141,9 @@ def _shown_rule(rule: AssertableBy, ids_too: bool) -> dict[str, Any]:
         "principalIds": list(rule.principal_ids) or None if ids_too else None,
         "principalCount": len(rule.principal_ids) or None,
     }
-    return _present(shown)
+    return present(shown)
 
 
 def _number(weight: float) -> int | float:
     """``3`` for 3.0, as long as a double holds every whole number."""
     return int(weight) if weight.is_integer() and weight < 2**53 else weight
-
-
-def _present(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}

@@ -95,7 +95,8 @@ class Route:
     ``errors`` are those of its own, besides the ones that every operation shares.
     ``missing`` is what a malformed id in the path answers.
     ``streams``: the view reads the request itself, line by line, with no transaction open and no kept answer.
-    ``public``: needs no token.
+    ``public``: needs no token. ``hidden``: not in the OpenAPI document.
+    ``takes`` and ``media_types`` are what it reads and answers. ``headers`` are those that it looks at, with why.
     """
 
     method: Method
@@ -112,7 +113,10 @@ class Route:
     missing: type[NotFound] = RouteNotFound
     streams: bool = False
     public: bool = False
+    hidden: bool = False
+    takes: tuple[str, ...] = (JSON,)
     media_types: tuple[str, ...] = (JSON,)
+    headers: dict[str, str] = field(default_factory=dict)
 
     @property
     def writes(self) -> bool:

@@ -213,5 +213,11 @@ class IdempotencyStoreUnavailable(DatabaseBusy):
     code = "idempotency-store-unavailable"
 
 
+class NotReady(Refused):
+    """The service can't serve requests yet, or any more."""
+
+    code = "not-ready"
+
+
 class InternalError(Refused):
     code = "internal-error"

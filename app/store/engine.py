@@ -7,7 +7,7 @@ place that opens and ends transactions. JSON columns come as the text that they 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -20,7 +20,8 @@ import sqlalchemy.exc
 import sqlalchemy.pool
 from sqlalchemy import Engine
 
-from app.domain.errors import CorrectorGroupNameTaken, DatabaseBusy, ProjectNotFound, Refused
+from app.domain.errors import DatabaseBusy
+from app.store.constraints import refused
 
 Params = Mapping[str, Any] | Sequence[Any] | None
 Row = tuple[Any, ...]
@@ -37,13 +38,6 @@ _BUSY = (
 )
 
 
-REFUSALS: dict[str, tuple[type[Refused], str]] = {
-    "corrector_groups_name_uq": (CorrectorGroupNameTaken, "A corrector group of this scope has that name already."),
-    "corrector_groups_project_fk": (ProjectNotFound, "There is no such project."),
-}
-"""What each constraint that callers can run into means to them, by its name."""
-
-
 class Db(Protocol):
     """What store functions need: run one statement, get its rows. Both a read and a transaction are one."""
 
@@ -58,24 +52,76 @@ class Db(Protocol):
     def run(self, sql: str, params: Params = None) -> int: ...
 
 
+class Lease:
+    """A connection of the pool, taken when it is first asked for."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._fairy: Any = None
+        self._was_used = False
+
+    def connection(self) -> Any:
+        """The psycopg2 connection.
+
+        :raises DatabaseBusy: if there is none to be had in time.
+        """
+        if self._fairy is None:
+            try:
+                self._fairy = self._engine.raw_connection()
+            except (sqlalchemy.exc.TimeoutError, sqlalchemy.exc.OperationalError, psycopg2.OperationalError) as error:
+                raise busy() from error
+            self._was_used = "used" in self._fairy.info
+            self._fairy.info["used"] = True
+        return self._fairy.driver_connection
+
+    def status(self) -> int:
+        """psycopg2's transaction status: idle without a connection, unknown on a dead one."""
+        if self._fairy is None:
+            return psycopg2.extensions.TRANSACTION_STATUS_IDLE
+        status: int = self._fairy.driver_connection.info.transaction_status
+        return status
+
+    def exchange(self) -> bool:
+        """Throw the connection away if it died in the pool (the server restarted); the next is another one."""
+        if not self._was_used or not self._fairy.driver_connection.closed:
+            return False
+        self.release()
+        return True
+
+    def release(self) -> None:
+        """Put the connection back; one that broke, or is in the middle of something, is thrown away."""
+        if self._fairy is None:
+            return
+        if self.status() != psycopg2.extensions.TRANSACTION_STATUS_IDLE:
+            self._fairy.invalidate()
+        self._fairy.close()
+        self._fairy = None
+
+
 class CursorDb:
-    """``Db`` over one psycopg2 connection, which stays the caller's."""
+    """``Db`` over one leased connection.
 
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
+    While nothing ran on it yet, a connection that proves dead is exchanged and the statement run again: a read changes
+    nothing, and of a transaction nothing is kept before its end.
+    """
 
-    def _cursor(self) -> Any:
-        return self._connection.cursor()
+    def __init__(self, lease: Lease) -> None:
+        self._lease = lease
+        self._ran = False
 
     def _execute(self, sql: str, params: Params) -> Any:
-        cursor = self._cursor()
-        try:
-            cursor.execute(sql, params)
-        except _BUSY as error:
-            raise busy() from error
-        except psycopg2.IntegrityError as error:
-            raise refused(error) from error
-        return cursor
+        while True:
+            cursor = self._lease.connection().cursor()
+            try:
+                cursor.execute(sql, params)
+            except _BUSY as error:
+                if self._ran or not self._lease.exchange():
+                    raise busy() from error
+            except psycopg2.IntegrityError as error:
+                raise refused(error) from error
+            else:
+                self._ran = True
+                return cursor
 
     def rows(self, sql: str, params: Params = None) -> list[Row]:
         rows: list[Row] = self._execute(sql, params).fetchall()
@@ -97,12 +143,6 @@ class CursorDb:
     def run(self, sql: str, params: Params = None) -> int:
         count: int = self._execute(sql, params).rowcount
         return count
-
-
-def refused(error: psycopg2.IntegrityError) -> Exception:
-    """What a violated constraint means to the caller; ``error`` itself when that would be a fault of ours."""
-    meaning = REFUSALS.get(error.diag.constraint_name or "")
-    return meaning[0](meaning[1]) if meaning else error
 
 
 def busy() -> DatabaseBusy:
@@ -153,61 +193,35 @@ def plain_url(url: str) -> str:
 
 
 @contextmanager
-def checked_out(engine: Engine) -> Iterator[Any]:
-    """A psycopg2 connection from the pool. One that broke is thrown away, not put back."""
+def leasing(engine: Engine) -> Iterator[Lease]:
+    """A connection for the block, taken when it is needed and put back in the end."""
+    lease = Lease(engine)
     try:
-        fairy = engine.raw_connection()
-    except (sqlalchemy.exc.TimeoutError, sqlalchemy.exc.OperationalError, psycopg2.OperationalError) as error:
-        raise busy() from error
-    try:
-        yield fairy.driver_connection
+        yield lease
     finally:
-        connection = fairy.driver_connection
-        status = connection.info.transaction_status if connection is not None else None
-        if connection is None or connection.closed or status != psycopg2.extensions.TRANSACTION_STATUS_IDLE:
-            fairy.invalidate()
-        fairy.close()
-
-
-class _LateDb(CursorDb):
-    """Takes its connection from the pool with its first statement: who reads nothing, or streams, holds none."""
-
-    def __init__(self, engine: Engine, held: ExitStack) -> None:
-        super().__init__(None)
-        self._engine, self._held = engine, held
-
-    def _cursor(self) -> Any:
-        if self._connection is None:
-            self._connection = self._held.enter_context(checked_out(self._engine))
-        return super()._cursor()
+        lease.release()
 
 
 @contextmanager
 def reading(engine: Engine) -> Iterator[Db]:
     """Statements of their own, each seeing what is committed when it starts."""
-    with ExitStack() as held:
-        yield _LateDb(engine, held)
+    with leasing(engine) as lease:
+        yield CursorDb(lease)
 
 
 @contextmanager
 def streaming(engine: Engine, sql: str, params: Params = None, batch: int = 500) -> Iterator[Iterator[Row]]:
     """The rows of one large read, in constant memory, all of one snapshot."""
-    with checked_out(engine) as connection:
-        cursor = connection.cursor()
+    with leasing(engine) as lease:
+        db = CursorDb(lease)
         try:
-            cursor.execute("BEGIN READ ONLY; DECLARE stream NO SCROLL CURSOR FOR " + sql, params)
-            yield _fetched(cursor, batch)
-        except _BUSY as error:
-            raise busy() from error
+            db.run("BEGIN READ ONLY; DECLARE stream NO SCROLL CURSOR FOR " + sql, params)
+            yield _fetched(db, batch)
         finally:
-            if not connection.closed:
-                cursor.execute("ROLLBACK")
+            if lease.status() == psycopg2.extensions.TRANSACTION_STATUS_INTRANS:
+                db.run("ROLLBACK")
 
 
-def _fetched(cursor: Any, batch: int) -> Iterator[Row]:
-    while True:
-        cursor.execute(f"FETCH FORWARD {batch:d} FROM stream")
-        rows = cursor.fetchall()
-        if not rows:
-            return
+def _fetched(db: Db, batch: int) -> Iterator[Row]:
+    while rows := db.rows(f"FETCH FORWARD {batch:d} FROM stream"):
         yield from rows

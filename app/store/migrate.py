@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import psycopg2
@@ -41,6 +42,7 @@ def _config() -> Config:
     return config
 
 
+@cache
 def head() -> str:
     """The revision that this code needs."""
     revision = ScriptDirectory.from_config(_config()).get_current_head()

@@ -18,6 +18,9 @@ from app.domain.errors import BadInput, Refused, UnknownField
 ID_PATTERN = r"^[A-Za-z0-9._:-]{1,128}$"
 """Of run, project and tenant ids."""
 
+JsonSchema = dict[str, Any]
+"""What a field's ``described`` tells of it to OpenAPI; ``{}`` is anything."""
+
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _UNKNOWN = "is not a field here"
 _WORD = re.compile(r"_([a-z])")
@@ -56,6 +59,10 @@ class Text(fields.Field[str]):
         if self.pattern is not None and not self.pattern.fullmatch(value):
             raise ValidationError(f"must match {self.pattern.pattern}")
         return value
+
+    def described(self) -> JsonSchema:
+        limits = {"minLength": self.low or None, "maxLength": self.high}
+        return present({"type": "string", **limits, "pattern": self.pattern and self.pattern.pattern})
 
     def _length(self) -> str:
         if self.high is None:
@@ -97,6 +104,9 @@ class OneOf(fields.Field[str]):
             raise ValidationError(f"must be one of {', '.join(self.choices)}")
         return value
 
+    def described(self) -> JsonSchema:
+        return {"type": "string", "enum": list(self.choices)}
+
 
 class Whole(fields.Field[int]):
     """A whole JSON number from ``low`` to ``high``; in a query its decimal digits."""
@@ -111,6 +121,9 @@ class Whole(fields.Field[int]):
         if isinstance(value, bool) or not isinstance(value, int) or not self.low <= value <= self.high:
             raise ValidationError(f"must be a whole number from {self.low} to {self.high}")
         return value
+
+    def described(self) -> JsonSchema:
+        return {"type": "integer", "minimum": self.low, "maximum": self.high}
 
 
 class Number(fields.Field[float]):
@@ -131,6 +144,9 @@ class Number(fields.Field[float]):
             raise ValidationError(f"must be a finite number of at least {self.low}")
         return number + 0.0  # -0.0 is 0.0
 
+    def described(self) -> JsonSchema:
+        return {"type": "number", "minimum": self.low}
+
 
 class Flag(fields.Field[bool]):
     """A JSON boolean; in a query ``true`` or ``false``."""
@@ -141,6 +157,9 @@ class Flag(fields.Field[bool]):
         if not isinstance(value, bool):
             raise ValidationError("must be true or false")
         return value
+
+    def described(self) -> JsonSchema:
+        return {"type": "boolean"}
 
 
 class Instant(fields.Field[datetime]):
@@ -153,6 +172,9 @@ class Instant(fields.Field[datetime]):
             return times.parse(value)
         except ValueError as error:
             raise ValidationError(str(error)) from None
+
+    def described(self) -> JsonSchema:
+        return {"type": "string", "format": "date-time"}
 
 
 class Nested(fields.Nested):
@@ -173,6 +195,9 @@ class ListOf(fields.List[Any]):
             most = "" if self.high is None else f" to {self.high}"
             raise ValidationError(f"must have {self.low}{most} entries")
         return super()._deserialize(value, attr, data, **more)
+
+    def described(self) -> JsonSchema:
+        return present({"minItems": self.low or None, "maxItems": self.high})
 
 
 class Kept(str):
@@ -195,6 +220,9 @@ class JsonText(fields.Field[Kept]):
         if self.kind is not None and not value.startswith(self.kind):
             raise ValidationError(f"must be {self.KINDS[self.kind]}")
         return value
+
+    def described(self) -> JsonSchema:
+        return {"type": {"{": "object", "[": "array"}[self.kind]} if self.kind else {}
 
 
 class Query(Shape):
@@ -229,6 +257,14 @@ class Several(fields.Field[list[str]]):
         if unknown:
             raise ValidationError(f"{', '.join(unknown)}: must be of {', '.join(self.choices)}")
         return words
+
+    def described(self) -> JsonSchema:
+        return {"type": "array", "items": present({"type": "string", "enum": list(self.choices) or None})}
+
+
+def present(values: Mapping[str, Any]) -> dict[str, Any]:
+    """``values`` without those that are ``None``: what has no value is absent on the wire."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def load(shape: Shape, value: Any) -> dict[str, Any]:

@@ -7,7 +7,20 @@ from typing import Any
 
 from marshmallow import ValidationError, fields
 
-from app.api.schemas.base import Flag, Instant, ListOf, Nested, OneOf, PageQuery, PageShape, Query, Several, Shape, Text
+from app.api.schemas.base import (
+    Flag,
+    Instant,
+    JsonSchema,
+    ListOf,
+    Nested,
+    OneOf,
+    PageQuery,
+    PageShape,
+    Query,
+    Several,
+    Shape,
+    Text,
+)
 from app.api.schemas.tokens import PrincipalShape
 from app.domain import canonical, pointers
 
@@ -31,6 +44,10 @@ class Args(fields.Field[dict[str, Any]]):
             raise ValidationError(why)
         return value
 
+    def described(self) -> JsonSchema:
+        limit = f"At most {MAX_ARGS} characters in canonical JSON."
+        return {"type": "object", "maxProperties": 100, "description": limit}
+
 
 class PointerText(Text):
     """A JSON Pointer (RFC 6901)."""
@@ -52,6 +69,9 @@ class Rank(fields.Field[int]):
         if not whole or canonical.fault(value) or value < 0 or value % 1 != 0:
             raise ValidationError("must be a whole number, 0 or more")
         return int(value)
+
+    def described(self) -> JsonSchema:
+        return {"type": "integer", "minimum": 0}
 
 
 class ExpectedCallWanted(Shape):

@@ -1,0 +1,95 @@
+"""What Prometheus is told. The processes of one machine share their counters through a folder, when there is one.
+
+A composition root calls ``share`` before anything is counted; instruments are made on first use.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, values
+from prometheus_client.multiprocess import MultiProcessCollector
+
+_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+"""Where prometheus-client looks for the folder whenever it opens a file there."""
+
+_own = CollectorRegistry()
+
+
+@dataclass(frozen=True, slots=True)
+class Instruments:
+    """Everything that is counted."""
+
+    requests: Counter
+    request_seconds: Histogram
+    tasks: Counter
+    task_seconds: Histogram
+    transitions: Counter
+    deliveries: Counter
+
+
+def share(folder: str) -> None:
+    """Keep this process's counters in ``folder`` (made if need be), from which any process shows those of all.
+
+    :raises OSError: if it can't be made.
+    """
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    os.environ[_FOLDER] = folder
+    values.ValueClass = values.MultiProcessValue()  # type: ignore[no-untyped-call]
+
+
+@cache
+def instruments() -> Instruments:
+    """The instruments of this process."""
+    return Instruments(
+        Counter("corrigenda_requests", "Requests answered.", ["method", "route", "status"], registry=_own),
+        Histogram("corrigenda_request_seconds", "Seconds to answer.", ["method", "route"], registry=_own),
+        Counter("corrigenda_tasks", "Tasks that ended: done, failed or retried.", ["task", "outcome"], registry=_own),
+        Histogram("corrigenda_task_seconds", "Seconds that a task took.", ["task"], registry=_own),
+        Counter("corrigenda_transitions", "Corrections moved by an event: fixed or reopened.", ["kind"], registry=_own),
+        Counter("corrigenda_deliveries", "Attempts to deliver a notice.", ["kind", "outcome"], registry=_own),
+    )
+
+
+def now() -> float:
+    """A moment for measuring from, in seconds."""
+    return time.perf_counter()
+
+
+def request(method: str, route: str, status: int, seconds: float) -> None:
+    """Count one answered request. ``route`` is its pattern, not its path."""
+    made = instruments()
+    made.requests.labels(method, route, str(status)).inc()
+    made.request_seconds.labels(method, route).observe(seconds)
+
+
+def task(name: str, outcome: str, seconds: float) -> None:
+    """Count one task that ended as ``done``, ``failed`` or ``retried``."""
+    made = instruments()
+    made.tasks.labels(name, outcome).inc()
+    made.task_seconds.labels(name).observe(seconds)
+
+
+def transitions(kind: str, count: int) -> None:
+    """Count corrections that an event ``fixed`` or ``reopened``."""
+    instruments().transitions.labels(kind).inc(count)
+
+
+def delivery(kind: str, outcome: str) -> None:
+    """Count one attempt to deliver by ``webhook``, ``email`` or ``slack``: ``delivered`` or ``failed``."""
+    instruments().deliveries.labels(kind, outcome).inc()
+
+
+def exposed() -> bytes:
+    """All counters, of all processes that share the folder, in Prometheus's text format."""
+    instruments()
+    folder = os.environ.get(_FOLDER)
+    if not folder:
+        return generate_latest(_own)
+    shared = CollectorRegistry()
+    MultiProcessCollector(shared, path=folder)  # type: ignore[no-untyped-call]
+    return generate_latest(shared)
