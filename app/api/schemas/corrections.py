@@ -21,6 +21,7 @@ from app.api.schemas.base import (
     Shape,
     Text,
 )
+from app.api.schemas.runs import SegmentShape, SubjectShape
 from app.api.schemas.tokens import PrincipalShape
 from app.domain import canonical, pointers
 
@@ -103,14 +104,6 @@ class CorrectionWanted(Shape):
     items = ListOf(Nested(ItemShape), 0, 100)
     corrector_group_id = Text(1)
     participant_id = Text(1)
-
-
-class SubjectShape(Shape):
-    """What a run ran: an agent at a version, or a flow at a version."""
-
-    kind = OneOf("agent", "flow", required=True)
-    id = Text(1, 256, required=True)
-    version = Text(1, 256, required=True)
 
 
 class ExpectedCallShape(Shape):
@@ -197,11 +190,6 @@ class CorrectionShape(Shape):
 
 class CorrectionPage(PageShape):
     data = ListOf(Nested(CorrectionShape), required=True)
-
-
-class SegmentShape(Shape):
-    key = Text(1, 64, pattern=r"[a-z][a-z0-9_-]{0,63}", required=True)
-    value = Text(1, 256, required=True)
 
 
 class CopyShape(Shape):
