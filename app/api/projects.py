@@ -24,7 +24,7 @@ routes = Routes("projects")
     errors=(PermissionDenied,),
     missing=ProjectNotFound,
 )
-def put_project(call: Call) -> Answer:
+def save_project(call: Call) -> Answer:
     """Make a project, or change it.
 
     Needs admin on the tenant. Fields that are left out stay as they are; `null` clears one.

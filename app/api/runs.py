@@ -28,7 +28,7 @@ routes = Routes("runs")
     errors=(PermissionDenied, ProjectNotFound, RunAlreadyTerminal, RunProjectMismatch, RunErased),
     missing=RunNotFound,
 )
-def put_run(call: Call) -> Answer:
+def save_run(call: Call) -> Answer:
     """Make a run, or move it on.
 
     Needs write on its project. The body is the run's whole content and replaces what a run that hasn't ended has; the

@@ -13,9 +13,8 @@ from app.api.schemas.corrections import (
     CorrectionShape,
     ExpectedCallShape,
     ItemShape,
-    SegmentShape,
-    SubjectShape,
 )
+from app.api.schemas.runs import SegmentShape, SubjectShape
 
 FORMATS = ("jsonl", "openai-evals", "promptfoo", "inspect")
 
