@@ -14,6 +14,7 @@ from app.api import (
     groups,
     health,
     projects,
+    running,
     runs,
     test_sets,
     tokens,
@@ -36,6 +37,7 @@ def routes() -> list[Route]:
         *groups.routes.routes,
         *projects.routes.routes,
         *runs.routes.routes,
+        *running.routes.routes,
         *test_sets.routes.routes,
         *health.routes.routes,
     ]

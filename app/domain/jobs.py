@@ -64,3 +64,8 @@ def notify(event: str, correction_id: str, key: str) -> Job:
 def improve(correction_ids: Sequence[str]) -> Job:
     """Announce that ``correction_ids`` wait for Improve."""
     return Job(IMPROVE, {"correctionIds": list(correction_ids)})
+
+
+def apply(project_id: str, subject_kind: str, subject_id: str) -> Job:
+    """Decide on the corrections of a subject in a project, up to the last event that was accepted there."""
+    return Job(APPLY, {"projectId": project_id, "subjectKind": subject_kind, "subjectId": subject_id})

@@ -27,7 +27,12 @@ _WORD = re.compile(r"_([a-z])")
 
 
 class Shape(marshmallow.Schema):
-    """A strict schema: unknown fields are refused, ``null`` too unless a field says otherwise."""
+    """A strict schema: unknown fields are refused, ``null`` too unless a field says otherwise.
+
+    ``bare_list``: the body is a JSON array of these.
+    """
+
+    bare_list: ClassVar[bool] = False
 
     error_messages = {"unknown": _UNKNOWN, "type": "must be a JSON object"}  # noqa: RUF012
 

@@ -487,13 +487,19 @@ $$;
 
 -- Locks, held to the end of the transaction. A run's serialises its recordings, its capture and its erasure.
 -- A subject's is shared by recordings and taken alone by events: a correction's place among them is then certain.
+-- An event of one project takes it there (lock_subject), a deploy in all projects at once (lock_subject_everywhere).
 CREATE FUNCTION lock_run(tenant text, run text) RETURNS void LANGUAGE sql AS $$
     SELECT pg_advisory_xact_lock(hashtextextended('run ' || tenant || ' ' || run, 0))
 $$;
+CREATE FUNCTION lock_subject_everywhere(tenant text, kind text, id text) RETURNS void LANGUAGE sql AS $$
+    SELECT pg_advisory_xact_lock(hashtextextended(concat_ws(' ', 'everywhere', tenant, kind, id), 0))
+$$;
 CREATE FUNCTION lock_subject(tenant text, project text, kind text, id text) RETURNS void LANGUAGE sql AS $$
+    SELECT pg_advisory_xact_lock_shared(hashtextextended(concat_ws(' ', 'everywhere', tenant, kind, id), 0));
     SELECT pg_advisory_xact_lock(hashtextextended(concat_ws(' ', 'subject', tenant, project, kind, id), 0))
 $$;
 CREATE FUNCTION lock_subject_shared(tenant text, project text, kind text, id text) RETURNS void LANGUAGE sql AS $$
+    SELECT pg_advisory_xact_lock_shared(hashtextextended(concat_ws(' ', 'everywhere', tenant, kind, id), 0));
     SELECT pg_advisory_xact_lock_shared(hashtextextended(concat_ws(' ', 'subject', tenant, project, kind, id), 0))
 $$;
 

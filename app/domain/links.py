@@ -1,0 +1,23 @@
+"""Links of a correction to the work on it: equal exactly when their stored texts are."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from app.domain import json_text
+
+
+def link_text(kind: str, target: str) -> str:
+    """The JSON of a link as it is stored, compared and shown. ``target`` is a pull request's URL, else an id."""
+    return json_text.dump({"kind": kind, "url" if kind == "pull-request" else "id": target})
+
+
+def is_address(url: str) -> bool:
+    """Whether ``url`` is an absolute ``http`` or ``https`` URL, safe to show as a link."""
+    if any(character <= " " or character in '<>"\\^`{|}' for character in url):
+        return False
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        return False
