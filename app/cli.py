@@ -1,0 +1,48 @@
+"""The ``corrigenda`` command. Each command's module is loaded when it is asked for, so that all start quickly."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import click
+
+from app.commands.failures import explained
+
+_COMMANDS = {
+    "up": "app.commands.up",
+    "api": "app.commands.serve",
+    "migrate": "app.commands.migrate",
+    "token": "app.commands.token",
+}
+"""In the order of ``--help``. A module defines the command under its name."""
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = getattr(importlib.import_module(_COMMANDS[cmd_name]), cmd_name)
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            line = explained(error)
+            if line is None:
+                raise
+            raise click.ClickException(line) from error
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="corrigenda")
+def main() -> None:
+    """Keeps corrections of AI agent runs and sees each one through to a fix."""
+
+
+if __name__ == "__main__":
+    main()

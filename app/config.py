@@ -135,6 +135,7 @@ class Settings:
     allow_private_targets: bool = _setting(
         "CORRIGENDA_ALLOW_PRIVATE_TARGETS", "1 lets notifications go to private addresses", False, _switch
     )
+    data: str = _setting("CORRIGENDA_DATA", "folder in which `corrigenda up` keeps everything", "data")
     base_url: str = _setting("CORRIGENDA_BASE_URL", "address under which people reach this service, for links", "")
 
 

@@ -1,0 +1,42 @@
+"""What an operator can cause is one line on standard error and a non-zero exit, never a traceback."""
+
+from __future__ import annotations
+
+import psycopg2
+import psycopg2.errors
+import sqlalchemy.exc
+
+from app.config import SettingError
+from app.data_folder import FolderRefused
+from app.domain.errors import DatabaseBusy
+from app.embedded import ServerRefused
+from app.store.migrate import NewerDatabase
+from app.supervisor import ProgramFailed
+
+
+class Failure(Exception):
+    """A command can't do what was asked. The message is one line that says what to do."""
+
+
+_OURS = (Failure, SettingError, FolderRefused, ServerRefused, NewerDatabase, ProgramFailed)
+
+
+def explained(error: BaseException | None) -> str | None:
+    """``error`` as one line for an operator, or ``None`` if it is a fault of ours."""
+    if isinstance(error, _OURS):
+        return str(error)
+    if isinstance(error, DatabaseBusy):
+        return explained(error.__cause__)
+    if isinstance(error, sqlalchemy.exc.DBAPIError):
+        return explained(error.orig)
+    if isinstance(error, psycopg2.OperationalError):
+        return f"The database can't be reached: {_first_line(error)}"
+    if isinstance(error, psycopg2.errors.InsufficientPrivilege):
+        return f"The database's user may not do this: {_first_line(error)}"
+    if isinstance(error, psycopg2.ProgrammingError) and error.pgcode is None:
+        return "DATABASE_URL isn't a PostgreSQL address such as postgresql://user:password@host:5432/name."
+    return None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

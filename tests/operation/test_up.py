@@ -1,0 +1,71 @@
+"""``corrigenda up``: starts on an empty folder, stops at one signal, survives its own violent end."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import psutil
+import psycopg2
+import pytest
+import redis
+
+from tests.operation.machine import Machine, corrigenda, wait_for
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data of mine"
+
+
+def test_starts_serves_and_leaves_nothing_behind(data: Path) -> None:
+    with Machine(data) as machine:
+        machine.wait_ready()
+        token = (data / "admin-token").read_text("utf-8").strip()
+        assert json.loads(machine.get("/v1/me", token) or b"")["principal"] == {"kind": "user", "id": "admin"}
+        assert (data / "admin-token").stat().st_mode & 0o777 == 0o600
+        connection = psycopg2.connect((data / "database-url").read_text("utf-8").strip())
+        connection.close()
+        url = (data / "redis-url").read_text("utf-8").strip()
+        with redis.Redis.from_url(url) as broker:
+            assert broker.config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
+        children = psutil.Process(machine.process.pid).children(recursive=True)
+        assert machine.stop() == 0, machine.output
+    assert not [child for child in children if child.is_running()]
+    assert machine.output.rstrip().endswith("Stopped")
+
+
+def test_a_killed_one_is_started_again_with_its_data(data: Path) -> None:
+    with Machine(data) as first:
+        first.wait_ready()
+        made = corrigenda("token", "create", "--tenant", "t", "--name", "n", "--role", "admin", "--data", str(data))
+        token = made.stdout.split()[-1]
+        first.stop(signal.SIGKILL)
+    with Machine(data, first.port) as second:
+        second.wait_ready(2)
+        assert json.loads(second.get("/v1/me", token) or b"")["tenantId"] == "t"
+        assert second.stop(signal.SIGTERM) == 0, second.output
+
+
+def test_a_second_start_on_the_folder_says_who_has_it(data: Path) -> None:
+    with Machine(data) as machine:
+        machine.wait_ready()
+        second = corrigenda("up", "--data", str(data), "--port", "1")
+        assert second.returncode == 1
+        assert f"(process {machine.process.pid})" in second.stderr
+        assert len(second.stderr.splitlines()) == 1
+
+
+def test_a_crashed_program_is_started_again_and_said_so(data: Path) -> None:
+    with Machine(data) as machine:
+        machine.wait_ready()
+        token = (data / "admin-token").read_text("utf-8").strip()
+        for name in ("postgres", "valkey-server", "python"):
+            for child in psutil.Process(machine.process.pid).children():
+                if child.name().startswith(name):
+                    child.kill()
+        wait_for(lambda: machine.output.count("starting it again in 1 s") >= 3)
+        wait_for(lambda: machine.get("/v1/me", token) is not None)
