@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from app.api.routes import Answer, Call, Routes, after, page
+from app.api.ahead import ahead
+from app.api.importing import Import, line_reader
+from app.api.routes import NDJSON, Answer, Call, Routes, after, page
 from app.api.schemas.base import created_id
-from app.api.schemas.runs import RunPage, RunQuery, RunShape, RunWanted, content_of
+from app.api.schemas.runs import ImportLine, RunLine, RunPage, RunQuery, RunShape, RunWanted, content_of
 from app.domain.errors import (
     PermissionDenied,
     ProjectNotFound,
@@ -37,6 +39,28 @@ def save_run(call: Call) -> Answer:
     run_id = created_id("runId", call.path["runId"])
     result = put_run(call.tx, call.caller, run_id, content_of(call.body))
     return Answer(201 if result == "created" else 200, runs.show(call.db, call.caller.tenant_id, run_id) or "")
+
+
+@routes.add(
+    "POST",
+    "/v1/runs/import",
+    body=RunLine,
+    answers={200: ImportLine},
+    streams=True,
+    takes=(NDJSON,),
+    media_types=(NDJSON,),
+)
+def import_runs(call: Call) -> Answer:
+    """Import runs, one JSON a line.
+
+    Each line is as the body of a PUT, with its `id`, and is taken or refused alone: a bad line stops nothing. The
+    answer has a line for each line that isn't blank, as it is done, then one with the `totals`. The body limit holds
+    for each line; an Idempotency-Key is ignored, for the same content again changes nothing anyway.
+    """
+    limit = call.service.settings.max_body_bytes
+    length = call.headers.get("Content-Length", "")
+    lines = line_reader(call.raw, int(length) if length.isdecimal() else None, limit)
+    return Answer(200, ahead(Import(call.service.engine, call.caller, limit).answers(lines)), NDJSON)
 
 
 @routes.add("GET", "/v1/runs", query=RunQuery, answers={200: RunPage})

@@ -18,6 +18,7 @@ from app.api.schemas.base import (
     Several,
     Shape,
     Text,
+    Whole,
     name_id,
     plain_id,
 )
@@ -146,6 +147,31 @@ class RunShape(RunSummary):
 
 class RunPage(PageShape):
     data = ListOf(Nested(RunSummary), required=True)
+
+
+class RefusedLine(Shape):
+    """Why a line was refused: what the error of a PUT would say."""
+
+    code = Text(required=True)
+    message = Text(required=True)
+    details = fields.Dict()
+
+
+class Totals(Shape):
+    created = Whole(0, 2**63, required=True)
+    updated = Whole(0, 2**63, required=True)
+    unchanged = Whole(0, 2**63, required=True)
+    error = Whole(0, 2**63, required=True)
+
+
+class ImportLine(Shape):
+    """What came of a line, by its number from 1. The last line of the answer has `totals` alone."""
+
+    line = Whole(1, 2**63)
+    id = Text()
+    result = OneOf("created", "updated", "unchanged", "error")
+    error = Nested(RefusedLine)
+    totals = Nested(Totals)
 
 
 class RunQuery(PageQuery):
