@@ -11,11 +11,13 @@ from app import log, metrics
 from app.api import (
     corrections,
     docs,
+    exports,
     groups,
     health,
     projects,
     running,
     runs,
+    stats,
     test_sets,
     tokens,
 )
@@ -38,6 +40,8 @@ def routes() -> list[Route]:
         *projects.routes.routes,
         *runs.routes.routes,
         *running.routes.routes,
+        *exports.routes.routes,
+        *stats.routes.routes,
         *test_sets.routes.routes,
         *health.routes.routes,
     ]

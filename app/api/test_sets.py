@@ -46,7 +46,14 @@ FORMATS = {
 }
 
 
-@routes.add("GET", "/v1/test-sets", query=CaseQuery, answers={200: CasePage}, media_types=(JSON, NDJSON))
+@routes.add(
+    "GET",
+    "/v1/test-sets",
+    query=CaseQuery,
+    answers={200: CasePage},
+    media_types=(JSON, NDJSON),
+    headers={"Accept": "With application/x-ndjson the answer is one stream, a case a line."},
+)
 def list_cases(call: Call) -> Answer:
     """Corrected runs as cases, newest first by first correction.
 

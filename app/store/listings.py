@@ -65,6 +65,13 @@ def matching(tenant_id: str, filters: Filters, reach: Reach) -> tuple[str, dict[
     return " AND ".join(conditions + _single_valued(filters, params)), params
 
 
+def everything(tenant_id: str, filters: Filters, reach: Reach) -> tuple[str, dict[str, Any]]:
+    """The statement for the JSON of all rows of the list, newest first, and its parameters."""
+    condition, params = matching(tenant_id, filters, reach)
+    order = "ORDER BY c.created_at DESC, c.id DESC"
+    return f"SELECT correction_json(c) FROM corrections c WHERE {condition} {order}", params
+
+
 def _projects(filters: Filters, reach: Reach, params: dict[str, Any]) -> str | None:
     """The projects that are asked for and may be read; ``None`` for every one."""
     conditions = []

@@ -7,7 +7,20 @@ from typing import Any
 
 from marshmallow import ValidationError, fields
 
-from app.api.schemas.base import Instant, ListOf, Nested, OneOf, PageQuery, PageShape, Query, Several, Shape, Text
+from app.api.schemas.base import (
+    Instant,
+    JsonSchema,
+    ListOf,
+    Nested,
+    Number,
+    OneOf,
+    PageQuery,
+    PageShape,
+    Query,
+    Several,
+    Shape,
+    Text,
+)
 from app.api.schemas.corrections import (
     STATUSES,
     CorrectionShape,
@@ -29,6 +42,9 @@ class Segments(Several):
         if not all(steps):
             raise ValidationError("must be key:value, such as company:acme")
         return [(step.group(1), step.group(2)) for step in steps if step]
+
+    def described(self) -> JsonSchema:
+        return {"type": "array", "items": {"type": "string", "pattern": "^[a-z][a-z0-9_-]{0,63}:.{1,256}$"}}
 
 
 class CaseFilters(Query):
@@ -59,15 +75,15 @@ class CaseExport(CaseFilters):
 class WeighedCorrection(CorrectionShape):
     """A live correction of the run, and what its word counts: its group's weight, 1 without a group."""
 
-    weight = fields.Float(required=True)
+    weight = Number(0, required=True)
 
 
 class BalanceShape(Shape):
     """How those who spoke of it weigh; a tie is disputed."""
 
     verdict = OneOf("right", "wrong", "disputed", required=True)
-    weight_right = fields.Float(required=True)
-    weight_wrong = fields.Float(required=True)
+    weight_right = Number(0, required=True)
+    weight_wrong = Number(0, required=True)
 
 
 class ExpectedDecisions(BalanceShape):
