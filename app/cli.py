@@ -12,6 +12,9 @@ from app.commands.failures import explained
 _COMMANDS = {
     "up": "app.commands.up",
     "api": "app.commands.serve",
+    "worker": "app.commands.work",
+    "relay": "app.commands.work",
+    "beat": "app.commands.work",
     "migrate": "app.commands.migrate",
     "token": "app.commands.token",
 }

@@ -44,7 +44,7 @@ class DataFolder:
         :raises FolderRefused: if it can't be written, or another ``corrigenda up`` uses it.
         """
         try:
-            for folder in (self.path, self.redis, self.logs, self.metrics):
+            for folder in (self.path, self.redis, self.logs):
                 folder.mkdir(parents=True, exist_ok=True)
             self._up_lock = (self.path / "up.lock").open("a+", encoding="utf-8")
             self._programs_lock = (self.path / "programs.lock").open("a+", encoding="utf-8")

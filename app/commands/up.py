@@ -22,7 +22,6 @@ from app.data_folder import DataFolder, write_private
 from app.store.ids import new_secret
 from app.supervisor import Program, Stopped, Supervisor
 
-_PROGRAMS = ("api",)
 _RECOVERY_SECONDS = 600
 _START_SECONDS = 60
 
@@ -61,11 +60,13 @@ class _Machine:
         self._settings = settings
 
     def start(self, began: float) -> None:
+        shutil.rmtree(self._folder.metrics, ignore_errors=True)
         self._start_servers()
         made = self._token()
         prepare(self._settings)
-        programs = {name: self._start_program(name) for name in _PROGRAMS}
-        self._supervisor.wait_until(self._ready, programs["api"], _START_SECONDS)
+        self._supervisor.wait_until(self._ready, self._start_program("api"), _START_SECONDS)
+        for name in ("worker", "relay", "beat"):
+            self._start_program(name)
         _say(f"Ready at {self._address} after {time.monotonic() - began:.1f} s; logs are in {self._folder.logs}")
         if made:
             _say(f"The admin token of tenant default is in {made}:")
@@ -125,8 +126,6 @@ class _Machine:
 
     def _environment(self) -> dict[str, str]:
         settings = self._settings
-        shutil.rmtree(self._folder.metrics, ignore_errors=True)
-        self._folder.metrics.mkdir(exist_ok=True)
         return os.environ | {
             "DATABASE_URL": settings.database_url,
             "REDIS_URL": settings.redis_url,
@@ -139,7 +138,7 @@ class _Machine:
         connection = http.client.HTTPConnection(self._reached.strip("[]"), self._settings.port, timeout=5)
         try:
             connection.request("GET", "/readyz")
-            return connection.getresponse().status in (200, 404, 401)
+            return connection.getresponse().status == 200
         except (OSError, http.client.HTTPException):
             return False
         finally:
