@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import limits
+
 
 class SettingError(Exception):
     """A setting can't be used. The message is one line that names it and says what would be right."""
@@ -55,6 +57,16 @@ def _database(text: str) -> str:
 def _broker(text: str) -> str:
     if not text.startswith(("redis://", "rediss://", "unix://", "redis+socket://")):
         raise ValueError("must start with redis://, rediss:// or unix://")
+    return text
+
+
+def _rate(text: str) -> str:
+    try:
+        (rate,) = limits.parse_many(text)
+    except ValueError:
+        raise ValueError("must be one rate, such as 100/minute") from None
+    if rate.amount < 1:
+        raise ValueError("must let at least one request through")
     return text
 
 
@@ -112,7 +124,9 @@ class Settings:
     cors_origins: tuple[str, ...] = _setting(
         "CORRIGENDA_CORS_ORIGINS", "origins that browsers may call from, separated by commas", (), _names
     )
-    rate_limit: str = _setting("CORRIGENDA_RATE_LIMIT", "requests per token, such as `100/minute`; off when unset", "")
+    rate_limit: str = _setting(
+        "CORRIGENDA_RATE_LIMIT", "requests per token, such as `100/minute`; off when unset", "", _rate
+    )
     log_level: str = _setting("CORRIGENDA_LOG_LEVEL", "DEBUG, INFO, WARNING or ERROR", "INFO", _level)
     metrics_dir: str = _setting(
         "CORRIGENDA_METRICS_DIR", "folder in which the processes of one machine share their counters", ""

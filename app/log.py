@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
+from datetime import UTC, datetime
 from typing import Any
 
+import orjson
 import structlog
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger("corrigenda")
@@ -13,6 +16,28 @@ log: structlog.stdlib.BoundLogger = structlog.get_logger("corrigenda")
 bound = structlog.contextvars.bound_contextvars
 bind = structlog.contextvars.bind_contextvars
 clear = structlog.contextvars.clear_contextvars
+
+
+_requests = logging.getLogger("corrigenda.requests")
+
+
+def request(method: str, route: str, status: int, seconds: float, request_id: str, tenant_id: str | None) -> None:
+    """Write the line of one answered request. It has the form of every other line, and costs a tenth of one."""
+    if not _requests.isEnabledFor(logging.INFO):
+        return
+    fields = {
+        "event": "request",
+        "method": method,
+        "route": route,
+        "status": status,
+        "ms": round(seconds * 1000, 2),
+        "requestId": request_id,
+        "tenantId": tenant_id,
+        "level": "info",
+        "logger": _requests.name,
+        "timestamp": datetime.now(UTC),
+    }
+    os.write(sys.stderr.fileno(), orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z))
 
 
 def configure(level: str) -> None:

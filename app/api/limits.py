@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+import re
+import time
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from threading import BoundedSemaphore
 from typing import Any
 
 from flask import Request
+from limits import parse
+from limits.errors import StorageError
+from limits.storage import MemoryStorage, storage_from_string
+from limits.strategies import MovingWindowRateLimiter
+from redis import RedisError
 
-from app.domain.errors import RequestTooLarge
+from app import log
+from app.domain.errors import RateLimitExceeded, RequestTooLarge
 from app.domain.model import Caller
 
 _CHUNK = 64 * 1024
+_PATIENCE = 0.25
+"""Seconds that a request waits for Redis at most."""
+_LINGER = 5.0
+"""Seconds for which a refused body is read on."""
+_PAUSE = 5.0
+"""Seconds for which Redis isn't asked again after it failed."""
 
 
 def read_body(request: Request, limit: int) -> bytes:
@@ -18,18 +35,51 @@ def read_body(request: Request, limit: int) -> bytes:
 
     :raises RequestTooLarge: as soon as it is known to be over ``limit`` bytes.
     """
-    if request.content_length is not None:
-        if request.content_length > limit:
+    length, source = request.content_length, request.environ["wsgi.input"]
+    if length is not None:
+        if length > limit:
             raise too_large(limit)
-        return request.environ["wsgi.input"].read(request.content_length) if request.content_length else b""
-    if "chunked" not in request.headers.get("Transfer-Encoding", "").lower():
+        return _read(source, length) if length else b""
+    if "Transfer-Encoding" not in request.headers and request.environ.get("SERVER_PROTOCOL") != "HTTP/2":
         return b""
-    parts, size = [], 0
-    while chunk := request.environ["wsgi.input"].read(_CHUNK):
-        parts.append(chunk)
-        size += len(chunk)
-        if size > limit:
-            raise too_large(limit)
+    body = _read(source, limit + 1)
+    if len(body) > limit:
+        raise too_large(limit)
+    return body
+
+
+class Drain:
+    """Sends the answer to a body that is refused, and reads on for a while.
+
+    A client that is still sending would else find its connection broken, and not the answer. ``slots`` requests at
+    once may do so, up to ``most`` bytes and some seconds each.
+    """
+
+    def __init__(self, slots: int, most: int) -> None:
+        self._slots = BoundedSemaphore(slots)
+        self._most = most
+
+    def after(self, answer: bytes, length: int | None, source: Any) -> Iterator[bytes]:
+        """``answer``, then nothing more, once what comes from ``source`` was read. ``length`` is what it shall have."""
+        yield answer
+        if (length or 0) <= self._most and self._slots.acquire(blocking=False):
+            try:
+                self._read_on(source)
+            finally:
+                self._slots.release()
+
+    def _read_on(self, source: Any) -> None:
+        left, until = self._most, time.monotonic() + _LINGER
+        while left > 0 and time.monotonic() < until and (part := source.read(_CHUNK)):
+            left -= len(part)
+
+
+def _read(source: Any, most: int) -> bytes:
+    """Up to ``most`` bytes: fewer only where the body ends."""
+    parts, left = [], most
+    while left and (part := source.read(min(left, _CHUNK))):
+        parts.append(part)
+        left -= len(part)
     return b"".join(parts)
 
 
@@ -39,16 +89,53 @@ def too_large(limit: int) -> RequestTooLarge:
 
 
 class Limiter:
-    """Requests per token. Off when no rate is set."""
+    """Requests per token. Off when no rate is set.
+
+    Processes share their counts through the broker's server. Without one each counts for itself; while it is away,
+    requests are let through: a limit protects the service, and must not be what takes it down.
+    """
 
     def __init__(self, rate: str, broker_url: str) -> None:
-        self._rate = rate
+        self._rate = parse(rate) if rate else None
+        self._broker_url = broker_url
+        self._away_until = 0.0
+
+    @cached_property
+    def _window(self) -> MovingWindowRateLimiter:
+        if not self._broker_url:
+            return MovingWindowRateLimiter(MemoryStorage())
+        storage = storage_from_string(
+            _address(self._broker_url), socket_connect_timeout=_PATIENCE, socket_timeout=_PATIENCE
+        )
+        return MovingWindowRateLimiter(storage)
 
     def admit(self, caller: Caller) -> None:
         """Count one request of ``caller``.
 
         :raises RateLimitExceeded: when it is one too many.
         """
+        if self._rate is None or time.monotonic() < self._away_until:
+            return
+        key = (caller.tenant_id, caller.token_id)
+        try:
+            if self._window.hit(self._rate, *key):
+                return
+            free_at = self._window.get_window_stats(self._rate, *key).reset_time
+        except (RedisError, StorageError):
+            self._let_through()
+            return
+        seconds = max(1, math.ceil(free_at - time.time()))
+        raise RateLimitExceeded(f"This token is over its limit of {self._rate}.", retryAfter=seconds)
+
+    def _let_through(self) -> None:
+        if not self._away_until:
+            log.log.warning("rate limits are off while Redis is away", exc_info=True)
+        self._away_until = time.monotonic() + _PAUSE
+
+
+def _address(broker_url: str) -> str:
+    """``broker_url`` with the scheme that the limits package has for it."""
+    return re.sub(r"^(redis\+socket|unix)://", "redis+unix://", broker_url)
 
 
 def cors_headers(origin: str | None, allowed: Iterable[str]) -> dict[str, Any]:

@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
-
-from werkzeug.datastructures import MultiDict
+from urllib.parse import unquote_to_bytes
 
 from app.api.schemas.base import Query, Several, load, refusal
 from app.domain.errors import BadInput
 
 _NONE = Query()
+_BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
-def load_query(shape: Query | None, args: MultiDict[str, str]) -> dict[str, Any]:
-    """The parameters as ``shape`` reads them.
+def load_query(shape: Query | None, query: bytes) -> dict[str, Any]:
+    """The parameters of a query string as ``shape`` reads them.
 
     :raises BadInput: naming each parameter that is unknown, repeated or malformed.
     """
     shape = shape or _NONE
-    if not args and shape is _NONE:
+    if not query and shape is _NONE:
         return {}
     several = {f.data_key for f in shape.fields.values() if isinstance(f, Several)}
     known = {f.data_key for f in shape.fields.values()}
     values: dict[str, Any] = {}
-    wrong: dict[str, str] = {name: "is not a parameter here" for name in args if name not in known}
-    for name, sent in args.lists():
+    wrong: dict[str, str] = {}
+    for name, sent in _parameters(query).items():
         kept = [value for value in sent if value != ""]
-        if name in several and kept:
+        if name not in known:
+            wrong[name] = "is not a parameter here"
+        elif name in several and kept:
             values[name] = kept
         elif len(kept) > 1:
             wrong[name] = "must be given once"
-        elif kept and name in known:
+        elif kept:
             values[name] = kept[0]
     if wrong:
         raise refusal({"query": wrong})
@@ -39,3 +42,22 @@ def load_query(shape: Query | None, args: MultiDict[str, str]) -> dict[str, Any]
     except BadInput as error:
         issues = [{"path": "/query" + i["path"], "message": i["message"]} for i in error.details["issues"]]
         raise BadInput(f"{issues[0]['path']} {issues[0]['message']}.", issues=issues) from None
+
+
+def _parameters(query: bytes) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for part in query.split(b"&"):
+        if part:
+            name, _, value = part.partition(b"=")
+            found.setdefault(_text(name), []).append(_text(value))
+    return found
+
+
+def _text(encoded: bytes) -> str:
+    try:
+        if _BROKEN_ESCAPE.search(encoded):
+            raise ValueError
+        return unquote_to_bytes(encoded.replace(b"+", b" ")).decode("utf-8")
+    except ValueError:
+        shown = encoded.decode("ascii", "backslashreplace")
+        raise BadInput(f"The query's {shown!r} is not percent-encoded UTF-8.") from None
