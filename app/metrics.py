@@ -28,6 +28,8 @@ class Instruments:
     request_seconds: Histogram
     tasks: Counter
     task_seconds: Histogram
+    jobs: Counter
+    sent: Counter
     transitions: Counter
     deliveries: Counter
 
@@ -50,6 +52,10 @@ def instruments() -> Instruments:
         Histogram("corrigenda_request_seconds", "Seconds to answer.", ["method", "route"], registry=_own),
         Counter("corrigenda_tasks", "Tasks that ended: done, failed or retried.", ["task", "outcome"], registry=_own),
         Histogram("corrigenda_task_seconds", "Seconds that a task took.", ["task"], registry=_own),
+        Counter(
+            "corrigenda_jobs", "Jobs that were done, failed, or died of failing.", ["job", "outcome"], registry=_own
+        ),
+        Counter("corrigenda_sent_jobs", "Jobs that the relay sent, repeats among them.", ["job"], registry=_own),
         Counter("corrigenda_transitions", "Corrections moved by an event: fixed or reopened.", ["kind"], registry=_own),
         Counter("corrigenda_deliveries", "Attempts to deliver a notice.", ["kind", "outcome"], registry=_own),
     )
@@ -72,6 +78,16 @@ def task(name: str, outcome: str, seconds: float) -> None:
     made = instruments()
     made.tasks.labels(name, outcome).inc()
     made.task_seconds.labels(name).observe(seconds)
+
+
+def jobs(name: str, outcome: str, count: int) -> None:
+    """Count jobs that are ``done``, that ``failed`` and come again, or that are ``dead``."""
+    instruments().jobs.labels(name, outcome).inc(count)
+
+
+def sent(name: str, count: int) -> None:
+    """Count jobs that the relay sent."""
+    instruments().sent.labels(name).inc(count)
 
 
 def transitions(kind: str, count: int) -> None:

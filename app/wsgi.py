@@ -14,12 +14,14 @@ from app.api import (
     exports,
     groups,
     health,
+    notifications,
     projects,
     running,
     runs,
     stats,
     test_sets,
     tokens,
+    work,
 )
 from app.api.cursors import Sealer
 from app.api.edge import Edge
@@ -43,6 +45,8 @@ def routes() -> list[Route]:
         *exports.routes.routes,
         *stats.routes.routes,
         *test_sets.routes.routes,
+        *work.routes.routes,
+        *notifications.routes.routes,
         *health.routes.routes,
     ]
     return [*declared, *docs.documentation(declared)]

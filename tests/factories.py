@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
+from app.store.ids import new_id
 from app.transaction import transaction
 
 _RUN = """
@@ -60,3 +61,37 @@ def a_run(engine: Engine, tenant: str, **over: Any) -> str:
             (*subject, values["project_id"]),
         )
     return str(values["id"])
+
+
+def a_correction(engine: Engine, tenant: str, **over: Any) -> str:
+    """A correction of a run in project ``p``, open and sorted to Improve. Columns by name. Gives its id."""
+    values: dict[str, Any] = {
+        "tenant_id": tenant, "id": new_id(), "project_id": "p", "run_id": f"run-{uuid.uuid4().hex[:12]}",
+        "subject_kind": "agent", "subject_id": "support", "subject_version": "1.0.0", "answer": "wrong",
+        "made_by_kind": "user", "made_by_id": "ann", "participant_sha256": b"", "end_user": False, "status": "open",
+        "sorted_to": "improve",
+    } | over  # fmt: skip
+    names, holders = ", ".join(values), ", ".join(f"%({name})s" for name in values)
+    a_project(engine, tenant, values["project_id"])
+    with transaction(engine) as tx:
+        tx.run(
+            f"INSERT INTO corrections ({names}, created_at, updated_at)"
+            f" VALUES ({holders}, clock_timestamp(), clock_timestamp())",
+            values,
+        )
+    return str(values["id"])
+
+
+def an_owner(engine: Engine, tenant: str, *owners: str, subject_id: str = "support") -> None:
+    """Makes the users ``owners`` the owners of an agent."""
+    with transaction(engine) as tx:
+        tx.run(
+            "INSERT INTO subjects (tenant_id, kind, id) VALUES (%s, 'agent', %s) ON CONFLICT DO NOTHING",
+            (tenant, subject_id),
+        )
+        for position, owner in enumerate(owners):
+            tx.run(
+                "INSERT INTO subject_owners (tenant_id, kind, id, position, owner_kind, owner_id)"
+                " VALUES (%s, 'agent', %s, %s, 'user', %s)",
+                (tenant, subject_id, position, owner),
+            )

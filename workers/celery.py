@@ -5,17 +5,20 @@ from __future__ import annotations
 import logging
 import socket
 import sys
+import warnings
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from celery import Celery, signals
 from celery.apps.beat import Beat
-from kombu import Queue
+from celery.exceptions import CPendingDeprecationWarning, SecurityWarning
+from kombu import Connection, Queue
 
-from app import log
+from app import log, metrics
 from app.config import Settings
 from app.domain.jobs import DEFAULT_QUEUE, IMPROVE_QUEUE
 from workers import notices, routing, snapshots, supersession
+from workers.housekeeping import Chore, chores, tend
 from workers.task import Handler, Runner
 
 SOFT_LIMIT_SECONDS, HARD_LIMIT_SECONDS = 300, 360
@@ -25,6 +28,9 @@ VISIBILITY_SECONDS = 900
 MAX_CHILD_KILOBYTES = 500_000
 """A task process that grew past this is replaced after its task."""
 
+RECONNECT_SECONDS = 5
+"""Longest wait before the broker is tried again."""
+
 HANDLERS: tuple[Handler, ...] = (
     *routing.handlers,
     *supersession.handlers,
@@ -33,9 +39,17 @@ HANDLERS: tuple[Handler, ...] = (
 )
 
 
+class Reconnecting(Connection):
+    """kombu's connection, but it never waits longer than ``RECONNECT_SECONDS`` before it tries again."""
+
+    def ensure_connection(self, *args: Any, **more: Any) -> Any:
+        return super().ensure_connection(*args, **({"interval_max": RECONNECT_SECONDS} | more))
+
+
 def create_celery(settings: Settings) -> Celery:
     """The application without tasks: enough to publish."""
     app = Celery("corrigenda", broker=_broker_url(settings.redis_url), set_as_current=False)
+    app.amqp.Connection = Reconnecting
     app.conf.update(
         task_serializer="json",
         accept_content=["json"],
@@ -66,6 +80,15 @@ def create_celery(settings: Settings) -> Celery:
         worker_redirect_stdouts=False,
         worker_hijack_root_logger=False,
         timezone="UTC",
+        beat_scheduler="celery.beat:Scheduler",
+        beat_schedule={
+            chore.job: {
+                "task": chore.job,
+                "schedule": chore.every_seconds,
+                "options": {"queue": DEFAULT_QUEUE, "expires": chore.every_seconds},
+            }
+            for chore in chores(settings)
+        },
     )
     return app
 
@@ -76,6 +99,8 @@ def create_worker_app(settings: Settings) -> Celery:
     runner = Runner(settings)
     for handler in HANDLERS:
         _register(app, runner, handler)
+    for chore in chores(settings):
+        _register_chore(app, runner, chore)
     return app
 
 
@@ -87,9 +112,18 @@ def _register(app: Celery, runner: Runner, handler: Handler) -> None:
             runner.run(handler, tenantId, jobs, wary=lost_before)
 
 
+def _register_chore(app: Celery, runner: Runner, chore: Chore) -> None:
+    @app.task(name=chore.job, bind=True)
+    def task(self: Any) -> None:
+        with log.bound(task=chore.job, taskId=self.request.id):
+            tend(runner, chore)
+
+
 def run_worker(settings: Settings) -> None:
     """Work until SIGTERM or SIGINT, which lets the tasks in hand end first. Exits the process."""
     _log_as_ours(settings)
+    if settings.metrics_dir:
+        metrics.share(settings.metrics_dir)
     app = create_worker_app(settings)
     worker = app.Worker(
         hostname=f"corrigenda@{socket.gethostname()}",
@@ -111,10 +145,13 @@ def run_beat(settings: Settings) -> None:
     """Publish the periodic tasks until SIGTERM or SIGINT."""
     _log_as_ours(settings)
     app = create_celery(settings)
-    Beat(app=app, scheduler_cls="celery.beat:Scheduler", loglevel="INFO", quiet=True).run()
+    Beat(app=app, loglevel="INFO", quiet=True).run()
 
 
 def _log_as_ours(settings: Settings) -> None:
+    warnings.simplefilter("ignore", CPendingDeprecationWarning)  # of a default that we set ourselves
+    warnings.simplefilter("ignore", SecurityWarning)  # on running as root: what we take is JSON, never pickles
+
     @signals.setup_logging.connect(weak=False)
     def configure(**_: Any) -> None:
         log.configure(settings.log_level)

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from sqlalchemy import Engine
 
-from app import log
+from app import log, metrics
 from app.config import Settings
 from app.domain.errors import DatabaseBusy
 from app.domain.jobs import ANNOUNCED, DEFAULT_QUEUE, IMPROVE_QUEUE, QUEUE_OF
@@ -22,7 +22,6 @@ from app.store import heartbeats, outbox
 from app.store.engine import create_engine
 from app.store.outbox import Due
 from app.transaction import transaction
-from workers import metrics
 from workers.broker import AWAY, Broker
 from workers.celery import create_celery
 
@@ -104,7 +103,7 @@ class Relay:
         job = message[0].job
         queue = QUEUE_OF.get(job, DEFAULT_QUEUE)
         self._broker.send(queue, job, payload(message))
-        metrics.sent(job, queue, len(message))
+        metrics.sent(job, len(message))
 
     def _settle(self, sent: Sequence[Due], unsent: Sequence[Due]) -> None:
         announced = [row for row in sent if row.job in ANNOUNCED]
@@ -153,6 +152,8 @@ def run_relay(settings: Settings) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    if settings.metrics_dir:
+        metrics.share(settings.metrics_dir)
     engine = create_engine(
         settings.database_url,
         pool_size=1,

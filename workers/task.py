@@ -9,20 +9,20 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import psycopg2.errors
 from sqlalchemy import Engine
 
-from app import log
+from app import log, metrics
 from app.config import Settings
 from app.domain.errors import DatabaseBusy
 from app.domain.jobs import Ids
 from app.store import outbox
 from app.store.engine import create_engine, reading
 from app.transaction import Transaction, transaction
-from workers import metrics
 
 STATEMENT_TIMEOUT_MS = 60_000
 LOCK_TIMEOUT_MS = 10_000
@@ -45,6 +45,20 @@ class Handler:
     job: str
     effect: Effect
     together: bool = True
+
+
+@contextmanager
+def measured(name: str) -> Iterator[None]:
+    """Time and count a task. A database that is away ends it without an error: what is left to do comes again."""
+    started, outcome = metrics.now(), "failed"
+    try:
+        yield
+        outcome = "done"
+    except DatabaseBusy as error:
+        outcome = "retried"
+        log.log.warning("database away; the task will come again", error=str(error.__cause__))
+    finally:
+        metrics.task(name, outcome, metrics.now() - started)
 
 
 class Runner:
@@ -70,16 +84,13 @@ class Runner:
 
     def run(self, handler: Handler, tenant_id: str, row_ids: Sequence[int], *, wary: bool = False) -> None:
         """Do what is still to be done of ``row_ids``. ``wary``: a worker was lost over them before."""
-        with metrics.timed(handler.job):
-            for pause in (*PATIENCE, None):
+        with measured(handler.job):
+            for pause in PATIENCE:
                 try:
                     return self._perform(handler, tenant_id, row_ids, wary)
-                except DatabaseBusy as error:
-                    if pause is None:
-                        log.log.warning("database away; the jobs will come again", error=str(error.__cause__))
-                        metrics.put_off(handler.job, len(row_ids))
-                        return None
+                except DatabaseBusy:
                     time.sleep(pause * random.uniform(0.5, 1.5))
+            self._perform(handler, tenant_id, row_ids, wary)
 
     def _perform(self, handler: Handler, tenant_id: str, row_ids: Sequence[int], wary: bool) -> None:
         if handler.together and len(row_ids) > 1 and not wary:
@@ -120,12 +131,12 @@ class Runner:
                     outbox.keep(tx, tenant_id, rows, self._settings.resend_seconds)
                 else:
                     outbox.finish(tx, tenant_id, rows)
-        metrics.done(handler.job, len(rows))
+        metrics.jobs(handler.job, "done", len(rows))
 
     def _fail(self, handler: Handler, tenant_id: str, row_id: int, error: str, count: int) -> None:
         with transaction(self.engine) as tx:
             dead = outbox.fail(tx, tenant_id, row_id, error, self._settings.max_failures, count=count)
-        metrics.failed(handler.job, dead)
+        metrics.jobs(handler.job, "dead" if dead else "failed", 1)
         if dead:
             log.log.error("job is dead: it failed too often", jobIds=[row_id], error=error)
 

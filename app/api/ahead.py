@@ -36,7 +36,7 @@ def _fill(source: Iterable[bytes], waiting: _Waiting) -> None:
         for part in source:
             if not waiting.put(part):
                 return
-    except BaseException as error:  # noqa: BLE001 raised again where the answer is read
+    except BaseException as error:  # raised again where the answer is read
         log.log.warning("an answer broke off", exc_info=error)
         failure = error
     finally:

@@ -82,7 +82,7 @@ class Import:
             return {"id": body["id"], "result": result}
         except Refused as error:
             refused = error
-        except Exception as error:  # noqa: BLE001 a line that fails stops nothing
+        except Exception as error:  # a line that fails stops nothing
             log.log.error("line of an import failed", exc_info=error)
             refused = InternalError("Something went wrong on our side; the request id finds it in our log.")
         return _id_of(line) | {"result": "error", "error": errors.body_of(refused)}

@@ -6,9 +6,11 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from app.domain.model import Principal
+from app.store.conditions import Conditions, Position
 from app.store.engine import Db
 from app.store.ids import new_id
 
@@ -85,3 +87,41 @@ def owners(db: Db, tenant_id: str, correction_ids: Sequence[str]) -> list[tuple[
     """Each correction with each owner of its subject, once."""
     rows = db.rows(_OWNERS, {"tenant": tenant_id, "ids": list(correction_ids)})
     return [(correction, Principal(kind, owner)) for correction, kind, owner in rows]
+
+
+_ROW = """concat('{"id":"', id, '","type":"', type, '","at":"', wire_time(at), '"',
+       ',"readAt":"' || wire_time(read_at) || '"', ',"data":', data, '}')"""
+
+_NEWEST = """
+SELECT at, id, {row} FROM notifications
+ WHERE tenant_id = %(tenant)s AND principal_kind = %(kind)s AND principal_id = %(principal)s AND {conditions}
+ ORDER BY at DESC, id DESC LIMIT %(count)s
+"""
+
+
+def newest(
+    db: Db, tenant_id: str, inbox: Principal, unread: bool | None, count: int, position: Position | None
+) -> list[tuple[datetime, str, str]]:
+    """Up to ``count`` notices to ``inbox`` after ``position``, newest first: each row's time, id and JSON.
+
+    ``unread``: only those that are (or, if false, that aren't).
+    """
+    conditions = Conditions({"tenant": tenant_id, "kind": inbox.kind, "principal": inbox.id, "count": count})
+    if unread is not None:
+        conditions.add(f"read_at IS {'' if unread else 'NOT '}NULL")
+    conditions.after(position, "at", "id")
+    return db.rows(_NEWEST.format(row=_ROW, conditions=conditions.sql), conditions.params)
+
+
+_READ = f"""
+UPDATE notifications SET read_at = coalesce(read_at, date_trunc('milliseconds', clock_timestamp()))
+ WHERE tenant_id = %(tenant)s AND principal_kind = %(kind)s AND principal_id = %(principal)s AND id = %(id)s
+RETURNING {_ROW}
+"""
+
+
+def mark_read(db: Db, tenant_id: str, inbox: Principal, notification_id: str) -> str | None:
+    """Mark the notice read, the first time; its JSON, or ``None`` if ``inbox`` holds none of that id."""
+    values = {"tenant": tenant_id, "kind": inbox.kind, "principal": inbox.id, "id": notification_id}
+    shown: str | None = db.value(_READ, values)
+    return shown

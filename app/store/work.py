@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
+from app.domain import times
 from app.domain.model import Principal, Queue
+from app.domain.permission import Reach
 from app.domain.routing import EndedReason, Place
+from app.store.conditions import Conditions, Position
 from app.store.engine import Db
 
 UNENDED = "state IN ('ready', 'leased', 'parked')"
@@ -82,3 +88,120 @@ def holders_at_end(
     """Who held a lease on the item of each correction when it was withdrawn for ``reason``."""
     rows = db.rows(_HOLDERS, {"tenant": tenant_id, "ids": list(correction_ids), "reason": reason})
     return [(correction_id, Principal(kind, holder)) for correction_id, kind, holder in rows]
+
+
+QUEUES: tuple[Queue, ...] = ("improve", "developer", "owner")
+
+STATES = (
+    ("ready", "ready", False),
+    ("ready", "leased", True),
+    ("leased", "leased", False),
+    ("parked", "parked", False),
+    ("done", "done", False),
+    ("withdrawn", "withdrawn", False),
+)
+"""A state as it is shown, as it is stored, and whether its lease has expired: what nobody holds any more is ready."""
+
+_STATE = "w.state = s.stored AND (w.state <> 'leased' OR (w.lease_expires_at <= now()) = s.expired)"
+
+_PAGE = """
+SELECT x.*
+  FROM unnest(%(queues)s::text[]) AS q(queue)
+ CROSS JOIN unnest(%(shown)s::text[], %(stored)s::text[], %(expired)s::bool[]) AS s(shown, stored, expired)
+ {projects}
+ CROSS JOIN LATERAL (
+       SELECT w.created_at, w.id, w.queue, s.shown, w.attempt, w.project_id, w.correction_id, w.ready_since,
+              w.lease_expires_at
+         FROM work_items w
+        WHERE w.tenant_id = %(tenant)s AND w.queue = q.queue AND {state} AND {conditions}
+        ORDER BY w.created_at DESC, w.id DESC LIMIT %(count)s) x
+ ORDER BY x.created_at DESC, x.id DESC LIMIT %(count)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A work item as callers see it."""
+
+    created_at: datetime
+    id: str
+    queue: Queue
+    state: str
+    attempt: int
+    project_id: str
+    correction_id: str
+    ready_since: datetime
+    lease_expires_at: datetime | None
+
+    def shown(self) -> dict[str, Any]:
+        """The row on the wire."""
+        row = {
+            "workItemId": self.id, "queue": self.queue, "state": self.state, "attempt": self.attempt,
+            "projectId": self.project_id, "correctionId": self.correction_id,
+            "readySince": times.wire(self.ready_since),
+        }  # fmt: skip
+        if self.state == "leased" and self.lease_expires_at is not None:
+            row["leaseExpiresAt"] = times.wire(self.lease_expires_at)
+        return row
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which items a list asks for; ``None`` for all."""
+
+    queue: Queue | None = None
+    state: str | None = None
+    project_id: str | None = None
+
+
+def newest(db: Db, tenant_id: str, wanted: Wanted, reach: Reach, count: int, position: Position | None) -> list[Item]:
+    """Up to ``count`` items after ``position``, newest first. The page is a merge of the newest of each queue, state
+    and project that may be read, each read in order from an index."""
+    states = [state for state in STATES if wanted.state in (None, state[0])]
+    conditions = Conditions({
+        "tenant": tenant_id, "count": count, "queues": [wanted.queue] if wanted.queue else list(QUEUES),
+        "shown": [s[0] for s in states], "stored": [s[1] for s in states], "expired": [s[2] for s in states],
+    })  # fmt: skip
+    conditions.after(position, "w.created_at", "w.id")
+    projects = _projects(conditions, reach, wanted.project_id)
+    sql = _PAGE.format(projects=projects, state=_STATE, conditions=conditions.sql)
+    return [Item(*row) for row in db.rows(sql, conditions.params)]
+
+
+def _projects(conditions: Conditions, reach: Reach, project_id: str | None) -> str:
+    """What narrows a list to the project asked for and those that may be read; nothing where that is all of them."""
+    if reach.everything and project_id is None:
+        return ""
+    narrowed = Conditions(conditions.params)
+    narrowed.equal("r.id", "project", project_id)
+    narrowed.within(reach, "r.id")
+    conditions.params |= narrowed.params
+    conditions.add("w.project_id = p.id")
+    return f"CROSS JOIN (SELECT r.id FROM projects r WHERE r.tenant_id = %(tenant)s AND {narrowed.sql}) AS p"
+
+
+_STATS = """
+SELECT w.queue, s.shown, count(*),
+       extract(epoch FROM clock_timestamp() - min(w.ready_since) FILTER (WHERE s.shown = 'ready'))::float8
+  FROM unnest(%(shown)s::text[], %(stored)s::text[], %(expired)s::bool[]) AS s(shown, stored, expired)
+  JOIN work_items w ON {state}
+ WHERE w.tenant_id = %(tenant)s AND {conditions}
+ GROUP BY w.queue, s.shown
+"""
+
+
+def stats(db: Db, tenant_id: str, reach: Reach) -> dict[str, dict[str, Any]]:
+    """How many items of readable projects each queue has in each state, and how long the oldest has been ready."""
+    conditions = Conditions({
+        "tenant": tenant_id, "shown": [s[0] for s in STATES], "stored": [s[1] for s in STATES],
+        "expired": [s[2] for s in STATES],
+    })  # fmt: skip
+    conditions.within(reach, "w.project_id")
+    queues: dict[str, dict[str, Any]] = {queue: {state[0]: 0 for state in STATES} for queue in QUEUES}
+    for queue, state, count, oldest in db.rows(
+        _STATS.format(state=_STATE, conditions=conditions.sql), conditions.params
+    ):
+        queues[queue][state] = count
+        if oldest is not None:
+            queues[queue]["oldestReadySeconds"] = max(round(oldest, 3), 0)
+    return queues

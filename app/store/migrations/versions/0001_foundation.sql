@@ -280,6 +280,10 @@ CREATE INDEX corrections_experts_ix
 CREATE INDEX corrections_end_users_ix
     ON corrections (tenant_id, status, created_at DESC, id DESC) WHERE superseded_by IS NULL AND end_user;
 
+-- Those that wait in a queue, for the sweep to hold against the queues without reading a row.
+CREATE INDEX corrections_waiting_ix ON corrections (tenant_id, id, sorted_to)
+    WHERE status IN ('open', 'with-owner') AND sorted_to IS NOT NULL AND superseded_by IS NULL;
+
 CREATE TABLE correction_history (
     tenant_id text NOT NULL,
     correction_id text NOT NULL,
@@ -324,8 +328,10 @@ CREATE TABLE work_items (
     CONSTRAINT work_items_correction_fk FOREIGN KEY (tenant_id, correction_id) REFERENCES corrections
 );
 CREATE UNIQUE INDEX work_items_unended_uq
-    ON work_items (tenant_id, correction_id) WHERE state IN ('ready', 'leased', 'parked');
-CREATE INDEX work_items_newest_ix ON work_items (tenant_id, ready_since DESC, id DESC);
+    ON work_items (tenant_id, correction_id) INCLUDE (queue) WHERE state IN ('ready', 'leased', 'parked');
+-- A page merges the newest of each queue and state; callers who may read some projects only use the second.
+CREATE INDEX work_items_newest_ix ON work_items (tenant_id, queue, state, created_at DESC, id DESC);
+CREATE INDEX work_items_project_ix ON work_items (tenant_id, project_id, queue, state, created_at DESC, id DESC);
 CREATE INDEX work_items_correction_ix ON work_items (tenant_id, correction_id);
 CREATE INDEX work_items_claim_ix
     ON work_items (tenant_id, queue, project_id, subject_kind, subject_id, correction_created_at, correction_id)

@@ -1,0 +1,90 @@
+"""What periodic tasks do: throw away what has expired, find what should have happened and didn't.
+
+Its statements span all tenants, in bounded batches.
+"""
+
+from __future__ import annotations
+
+from app.domain.jobs import CAPTURE
+from app.store.engine import Db
+
+BATCH = 1000
+
+
+def alone(db: Db, name: str) -> bool:
+    """Whether this transaction is the only one now that does ``name``."""
+    return bool(db.value("SELECT pg_try_advisory_xact_lock(hashtextextended('chore ' || %s, 0))", (name,)))
+
+
+_EXPIRE_ANSWERS = """
+DELETE FROM idempotency_answers a
+ USING (SELECT tenant_id, key_sha256 FROM idempotency_answers
+         WHERE expires_at <= now() ORDER BY expires_at LIMIT %(batch)s FOR UPDATE SKIP LOCKED) old
+ WHERE a.tenant_id = old.tenant_id AND a.key_sha256 = old.key_sha256
+"""
+
+
+def expire_answers(db: Db) -> bool:
+    """Delete answers whose idempotency key has expired; true if there may be more."""
+    return db.run(_EXPIRE_ANSWERS, {"batch": BATCH}) == BATCH
+
+
+_TRIM_TRAIL = """
+DELETE FROM outbox o
+ USING (SELECT tenant_id, id FROM outbox
+         WHERE done_at <= now() - %(hours)s * interval '1 hour' ORDER BY done_at LIMIT %(batch)s
+           FOR UPDATE SKIP LOCKED) old
+ WHERE o.tenant_id = old.tenant_id AND o.id = old.id
+"""
+
+
+def trim_trail(db: Db, hours: int) -> bool:
+    """Delete jobs done longer than ``hours`` ago; true if there may be more."""
+    return db.run(_TRIM_TRAIL, {"hours": hours, "batch": BATCH}) == BATCH
+
+
+_CAPTURES = f"""
+INSERT INTO outbox (tenant_id, job, ids)
+SELECT c.tenant_id, '{CAPTURE}', json_build_object('runId', c.run_id)
+  FROM copies c
+ WHERE c.context_at IS NULL AND c.erased_at IS NULL AND c.taken_at < now() - interval '1 minute'
+   AND NOT EXISTS (SELECT FROM outbox o WHERE o.done_at IS NULL AND o.dead_at IS NULL AND o.job = '{CAPTURE}'
+                      AND o.tenant_id = c.tenant_id AND o.ids::json->>'runId' = c.run_id)
+   AND NOT EXISTS (SELECT FROM outbox o WHERE o.dead_at IS NOT NULL AND o.job = '{CAPTURE}'
+                      AND o.tenant_id = c.tenant_id AND o.ids::json->>'runId' = c.run_id)
+ ORDER BY c.taken_at LIMIT %(batch)s
+"""
+
+
+def ask_captures(db: Db) -> int:
+    """Ask anew for the context of copies that have waited a minute for it with no job under way; how many."""
+    return db.run(_CAPTURES, {"batch": BATCH})
+
+
+# Both sides are read from indexes alone, in the same order; the row is looked at only when something is wrong.
+_MISPLACED = """
+WITH missing AS MATERIALIZED (
+    SELECT c.tenant_id, c.id FROM corrections c
+     WHERE c.status IN ('open', 'with-owner') AND c.sorted_to IS NOT NULL AND c.superseded_by IS NULL
+       AND NOT EXISTS (SELECT FROM work_items w WHERE w.tenant_id = c.tenant_id AND w.correction_id = c.id
+                          AND w.queue = c.sorted_to AND w.state IN ('ready', 'leased', 'parked'))
+     LIMIT %(batch)s
+), idle AS MATERIALIZED (
+    SELECT w.tenant_id, w.correction_id FROM work_items w
+     WHERE w.state IN ('ready', 'leased', 'parked')
+       AND NOT EXISTS (SELECT FROM corrections c WHERE c.tenant_id = w.tenant_id AND c.id = w.correction_id
+                          AND c.status IN ('open', 'with-owner') AND c.sorted_to = w.queue
+                          AND c.superseded_by IS NULL)
+     LIMIT %(batch)s
+)
+SELECT c.tenant_id, array_agg(c.id) FROM (SELECT * FROM missing UNION SELECT * FROM idle) AS m (tenant_id, id)
+  JOIN corrections c ON c.tenant_id = m.tenant_id AND c.id = m.id
+ WHERE c.updated_at < now() - interval '1 minute'
+ GROUP BY c.tenant_id
+"""
+
+
+def misplaced(db: Db) -> dict[str, list[str]]:
+    """Corrections, by tenant, that have waited a minute in no queue or in a wrong one, or wait no longer and still
+    have an item."""
+    return dict(db.rows(_MISPLACED, {"batch": BATCH}))

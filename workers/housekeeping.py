@@ -1,0 +1,61 @@
+"""Periodic tasks. Each is a few steps, in bounded batches; a step that fails holds up no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from app import log
+from app.config import Settings
+from app.domain.errors import DatabaseBusy
+from app.domain.jobs import HOUSEKEEPING, SWEEP
+from app.services import sweep
+from app.store import upkeep
+from app.store.engine import Db
+from app.transaction import transaction
+from workers.task import Runner, measured
+
+MOST_ROUNDS = 100
+"""Batches of one step in one run; the next run goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chore:
+    """A periodic task. A step does one batch in the transaction that it is given and says whether there may be more."""
+
+    job: str
+    every_seconds: float
+    steps: dict[str, Callable[[Db], bool]]
+
+
+def chores(settings: Settings) -> tuple[Chore, ...]:
+    """All periodic tasks."""
+    trim = partial(upkeep.trim_trail, hours=settings.trail_hours)
+    return (
+        Chore(HOUSEKEEPING, 300, {"answers": upkeep.expire_answers, "trail": trim}),
+        Chore(SWEEP, 60, {"captures": sweep.sweep_captures, "queues": sweep.sweep_queues, "seen": sweep.be_seen}),
+    )
+
+
+def tend(runner: Runner, chore: Chore) -> None:
+    """Run the steps of ``chore``. A step that another process is at is left to it."""
+    failures = []
+    with measured(chore.job):
+        for name, step in chore.steps.items():
+            try:
+                _run(runner, f"{chore.job} {name}", step)
+            except DatabaseBusy:
+                raise
+            except Exception as error:
+                log.log.exception("step failed", step=name)
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+
+def _run(runner: Runner, name: str, step: Callable[[Db], bool]) -> None:
+    for _ in range(MOST_ROUNDS):
+        with transaction(runner.engine) as tx:
+            if not upkeep.alone(tx, name) or not step(tx):
+                return
