@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from flask import Flask
-from sqlalchemy import Engine
 
 from app import log, metrics
 from app.api import (
@@ -62,15 +61,20 @@ def create_app(settings: Settings) -> Flask:
         lock_timeout_ms=settings.lock_timeout_ms,
         application_name="corrigenda-api",
     )
-    service = Service(engine, settings, Sealer(lambda: settings.secret_key or _kept_secret(engine)))
+    service = Service(engine, settings, Sealer(lambda: settings.secret_key or _kept_secret(settings)))
     flask = Flask("corrigenda", static_folder=None)
     Edge(service, Limiter(settings.rate_limit, settings.redis_url)).install(flask, routes())
     return flask
 
 
-def _kept_secret(engine: Engine) -> str:
-    with transaction(engine) as tx:
-        return secrets.ensure(tx, "cursors")
+def _kept_secret(settings: Settings) -> str:
+    """Read on a connection of its own: those who ask hold one of the pool's, and there may be no second for each."""
+    engine = create_engine(settings.database_url, pool_size=1)
+    try:
+        with transaction(engine) as tx:
+            return secrets.ensure(tx, "cursors")
+    finally:
+        engine.dispose()
 
 
 def from_environment() -> Flask:

@@ -95,3 +95,30 @@ def an_owner(engine: Engine, tenant: str, *owners: str, subject_id: str = "suppo
                 " VALUES (%s, 'agent', %s, %s, 'user', %s)",
                 (tenant, subject_id, position, owner),
             )
+
+
+_MANY = """
+WITH made AS (
+    INSERT INTO corrections (tenant_id, id, project_id, run_id, subject_kind, subject_id, subject_version, decisions,
+                             should_call, why, made_by_kind, made_by_id, participant_sha256, end_user, status,
+                             sorted_to, sorted_by_kind, sorted_at, created_at, updated_at)
+    SELECT %(tenant)s, 'many-' || n, 'p', 'many-' || n, 'agent', 'support', '1.0.0', 'wrong',
+           '[{"tool":"refund","args":{"order":' || n || '}}]', repeat('because ', 20), 'user', 'ann', '', false,
+           'with-owner', 'owner', 'rule', at, at, at
+      FROM (SELECT n, date_trunc('milliseconds', clock_timestamp()) - n * interval '1 second' AS at
+              FROM generate_series(1, %(count)s) n) numbered
+    RETURNING *)
+INSERT INTO copies (tenant_id, run_id, project_id, subject_kind, subject_id, subject_version, input, output,
+                    captured_at, taken_at)
+SELECT tenant_id, run_id, project_id, subject_kind, subject_id, subject_version, '{"message":"hello"}',
+       '{"answer":"' || (SELECT string_agg(md5(run_id || i), '') FROM generate_series(1, %(size)s / 32) i) || '"}',
+       created_at, created_at
+  FROM made
+"""
+
+
+def many_corrected_runs(engine: Engine, tenant: str, count: int, output_bytes: int = 64) -> None:
+    """``count`` corrected runs ``many-1`` (the newest) and so on in project ``p``: their corrections and copies."""
+    a_project(engine, tenant)
+    with transaction(engine) as tx:
+        tx.run(_MANY, {"tenant": tenant, "count": count, "size": output_bytes})

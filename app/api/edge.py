@@ -183,6 +183,8 @@ def _bare(status: int, **headers: str) -> Response:
 
 def _response(answer: Answer) -> Response:
     body: Any = answer.body
+    if request.method == "HEAD" and hasattr(body, "close"):
+        body.close()  # nobody reads it, so nothing may wait until somebody does
     response = Response(body, answer.status, headers=answer.headers, content_type=answer.content_type)
     if answer.secret:
         response.secret = True  # type: ignore[attr-defined]
