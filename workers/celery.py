@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import sys
 import warnings
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,7 +16,7 @@ from celery.apps.beat import Beat
 from celery.exceptions import CPendingDeprecationWarning, SecurityWarning
 from kombu import Connection, Queue
 
-from app import log, metrics
+from app import log
 from app.config import Settings
 from app.domain.jobs import DEFAULT_QUEUE, IMPROVE_QUEUE
 from workers import notices, routing, snapshots, supersession
@@ -93,11 +95,11 @@ def create_celery(settings: Settings) -> Celery:
     return app
 
 
-def create_worker_app(settings: Settings) -> Celery:
+def create_worker_app(settings: Settings, handlers: Sequence[Handler] = HANDLERS) -> Celery:
     """The application with all its tasks."""
     app = create_celery(settings)
     runner = Runner(settings)
-    for handler in HANDLERS:
+    for handler in handlers:
         _register(app, runner, handler)
     for chore in chores(settings):
         _register_chore(app, runner, chore)
@@ -119,14 +121,12 @@ def _register_chore(app: Celery, runner: Runner, chore: Chore) -> None:
             tend(runner, chore)
 
 
-def run_worker(settings: Settings) -> None:
+def run_worker(settings: Settings, handlers: Sequence[Handler] = HANDLERS) -> None:
     """Work until SIGTERM or SIGINT, which lets the tasks in hand end first. Exits the process."""
     _log_as_ours(settings)
-    if settings.metrics_dir:
-        metrics.share(settings.metrics_dir)
-    app = create_worker_app(settings)
+    app = create_worker_app(settings, handlers)
     worker = app.Worker(
-        hostname=f"corrigenda@{socket.gethostname()}",
+        hostname=f"corrigenda-{os.getpid()}@{socket.gethostname()}",
         concurrency=settings.worker_processes,
         pool="prefork",
         optimization="fair",

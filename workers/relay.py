@@ -152,8 +152,6 @@ def run_relay(settings: Settings) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    if settings.metrics_dir:
-        metrics.share(settings.metrics_dir)
     engine = create_engine(
         settings.database_url,
         pool_size=1,

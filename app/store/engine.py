@@ -29,6 +29,9 @@ Row = tuple[Any, ...]
 RETRY_SECONDS = 2
 """What ``Retry-After`` says when the database was too busy."""
 
+ABANDONED_MS = 2_000
+"""A statement that still runs, or waits for a lock, so long after its process was killed ends and undoes its work."""
+
 _BUSY = (
     psycopg2.OperationalError,
     psycopg2.InterfaceError,
@@ -160,7 +163,10 @@ def create_engine(
     application_name: str = "corrigenda",
 ) -> Engine:
     """A pool of connections to ``url`` (``postgresql://…``). Opens none yet. Time-outs in milliseconds, 0 for none."""
-    options = f"-c statement_timeout={statement_timeout_ms} -c lock_timeout={lock_timeout_ms} -c timezone=UTC"
+    options = (
+        f"-c statement_timeout={statement_timeout_ms} -c lock_timeout={lock_timeout_ms} -c timezone=UTC"
+        f" -c client_connection_check_interval={ABANDONED_MS}"
+    )
 
     def connect() -> Any:
         connection = psycopg2.connect(
