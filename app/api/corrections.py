@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from app.api.preconditions import none_match
+from app.api.preconditions import if_match, none_match
 from app.api.routes import Answer, Call, Routes, after, page
 from app.api.schemas.corrections import (
+    ChangeWanted,
     CorrectionPage,
     CorrectionQuery,
     CorrectionShape,
     CorrectionWanted,
     CorrectionWithCopy,
     History,
+    RemovalWanted,
+    change_of,
 )
 from app.domain.errors import (
     CorrectionNotFound,
+    CorrectionRemoved,
+    CorrectionSuperseded,
     CorrectorGroupNotAllowed,
     CorrectorGroupNotApplicable,
     ItemNotFound,
     PermissionDenied,
+    PreconditionFailed,
     RunErased,
     RunNotFinished,
     RunNotFound,
@@ -26,10 +32,13 @@ from app.domain.errors import (
 from app.domain.filtering import filters_of
 from app.domain.permission import may, reach
 from app.domain.recording import said
+from app.services.change import change, remove
 from app.services.record import Wanted, record
 from app.store import corrections, history, listings
 
 routes = Routes("corrections")
+
+IF_MATCH = "an ETag of the correction: nothing is changed unless it still is in that state"
 
 
 @routes.add(
@@ -96,3 +105,40 @@ def correction_history(call: Call) -> Answer:
     if project is None or not may(call.caller, "read", project):
         raise CorrectionNotFound("There is no such correction.")
     return Answer(200, f'{{"data":[{history.show(call.db, tenant_id, correction_id)}]}}')
+
+
+@routes.add(
+    "PATCH",
+    "/v1/corrections/{correctionId}",
+    body=ChangeWanted,
+    answers={200: CorrectionShape},
+    errors=(PermissionDenied, CorrectionSuperseded, CorrectionRemoved, PreconditionFailed),
+    missing=CorrectionNotFound,
+    headers={"If-Match": IF_MATCH},
+)
+def change_correction(call: Call) -> Answer:
+    """Re-sort a correction, or change its status, link or note.
+
+    A status that is given wins over what a re-sort implies, and clears `fixedIn` and `reopenedIn`. Needs write on the
+    correction's project.
+    """
+    asked = change_of(call.body)
+    shown = change(call.tx, call.caller, call.path["correctionId"], asked, if_match(call.headers))
+    return Answer(200, shown.json, headers={"ETag": shown.etag})
+
+
+@routes.add(
+    "POST",
+    "/v1/corrections/{correctionId}/remove",
+    body=RemovalWanted,
+    body_required=False,
+    answers={200: CorrectionShape},
+    errors=(PermissionDenied, CorrectionSuperseded, PreconditionFailed),
+    missing=CorrectionNotFound,
+    headers={"If-Match": IF_MATCH},
+)
+def remove_correction(call: Call) -> Answer:
+    """Remove a correction, for good. Doing it twice answers the same. Needs write on its project."""
+    note = call.body.get("note")
+    shown = remove(call.tx, call.caller, call.path["correctionId"], note, if_match(call.headers))
+    return Answer(200, shown.json, headers={"ETag": shown.etag})

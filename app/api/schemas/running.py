@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from marshmallow import ValidationError, post_load, validates_schema
+from marshmallow import post_load
 
 from app.api.schemas.base import Flag, Instant, ListOf, Nested, OneOf, Shape, Text, name_id
+from app.api.schemas.corrections import LinkWanted
 from app.api.schemas.tokens import PrincipalShape
-from app.domain import links
 from app.services.deploy import Resolves
 
 HOWS = ("pin", "went-back", "unpin", "latest")
@@ -19,28 +19,6 @@ class SubjectRef(Shape):
 
     kind = OneOf("agent", "flow", required=True)
     id = name_id(required=True)
-
-
-class LinkWanted(Shape):
-    """An Improve run or suggested change by its id, or a pull request by its address. Loads as the text to store."""
-
-    kind = OneOf("improve-run", "suggested-change", "pull-request", required=True)
-    id = name_id()
-    url = Text(1, 4000)
-
-    @validates_schema
-    def _one_target(self, data: dict[str, Any], **_: Any) -> None:
-        here, other = ("url", "id") if data.get("kind") == "pull-request" else ("id", "url")
-        if here not in data:
-            raise ValidationError("is required", here)
-        if other in data:
-            raise ValidationError(f"must be left out for a {data['kind']}", other)
-        if here == "url" and not links.is_address(data["url"]):
-            raise ValidationError("must be an absolute http or https URL", "url")
-
-    @post_load
-    def _text(self, data: dict[str, Any], **_: Any) -> str:
-        return links.link_text(data["kind"], data.get("url") or data["id"])
 
 
 class ResolvesWanted(Shape):
