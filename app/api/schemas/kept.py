@@ -43,6 +43,31 @@ def _fingerprint(members: dict[str, str]) -> bytes:
     return digest.digest()
 
 
+def loaded_elements(shape: Shape, text: str, low: int, high: int) -> list[Any]:
+    """The ``low`` to ``high`` elements of the array in ``text``, each as ``shape`` reads it.
+
+    :raises ValidationError: with the issues of each element by its position.
+    """
+    elements = json_text.elements(text)
+    if not low <= len(elements) <= high:
+        raise ValidationError(f"must have {low} to {high} entries")
+    loaded, issues = [], dict[int, Any]()
+    for at, element in enumerate(elements):
+        try:
+            loaded.append(_loaded_element(shape, element))
+        except ValidationError as error:
+            issues[at] = error.messages
+    if issues:
+        raise ValidationError(issues)
+    return loaded
+
+
+def _loaded_element(shape: Shape, element: str) -> Any:
+    if not element.startswith("{"):
+        raise ValidationError("must be a JSON object")
+    return shape.load(_values(shape, json_text.members(element)))
+
+
 class KeptListOf(JsonText):
     """A JSON array that is stored as it came, once each of its elements was checked by ``shape``."""
 
