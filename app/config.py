@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import limits
 
@@ -67,6 +68,13 @@ def _rate(text: str) -> str:
         raise ValueError("must be one rate, such as 100/minute") from None
     if rate.amount < 1:
         raise ValueError("must let at least one request through")
+    return text
+
+
+def _mail_server(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("smtp", "smtps", "smtp+starttls") or not parts.hostname or parts.port == 0:
+        raise ValueError("must be smtp://, smtps:// or smtp+starttls:// and a host")
     return text
 
 
@@ -151,6 +159,23 @@ class Settings:
     )
     data: str = _setting("CORRIGENDA_DATA", "folder in which `corrigenda up` keeps everything", "data")
     base_url: str = _setting("CORRIGENDA_BASE_URL", "address under which people reach this service, for links", "")
+    smtp_url: str = _setting(
+        "CORRIGENDA_SMTP_URL",
+        "mail server, `smtp://`, `smtps://` or `smtp+starttls://` and `[user:password@]host[:port]`",
+        "",
+        _mail_server,
+        True,
+    )
+    mail_from: str = _setting("CORRIGENDA_MAIL_FROM", "address that mail comes from", "corrigenda@localhost")
+    secret_overlap_hours: int = _setting(
+        "CORRIGENDA_SECRET_OVERLAP_HOURS",
+        "how long a rotated webhook secret signs beside the new one",
+        24,
+        _integer(0, 720),
+    )
+    delivery_log_days: int = _setting(
+        "CORRIGENDA_DELIVERY_LOG_DAYS", "how long ended deliveries stay in the log", 30, _integer(1, 3650)
+    )
 
 
 FIELDS = dataclasses.fields(Settings)

@@ -10,6 +10,7 @@ from app import log, metrics
 from app.api import (
     corrections,
     docs,
+    endpoints,
     exports,
     groups,
     health,
@@ -48,6 +49,7 @@ def routes() -> list[Route]:
         *test_sets.routes.routes,
         *work.routes.routes,
         *notifications.routes.routes,
+        *endpoints.routes.routes,
         *health.routes.routes,
     ]
     return [*declared, *docs.documentation(declared)]

@@ -21,6 +21,7 @@ from app.store.migrate import migrate
 from app.transaction import transaction
 from app.wsgi import create_app
 from tests.client import Client
+from tests.outbound import Outbound
 from tests.server import Server
 
 SHARED = "CORRIGENDA_TESTS_SERVER"
@@ -138,3 +139,11 @@ def anonymous(flask_app: Flask) -> Client:
 @pytest.fixture
 def here() -> Path:
     return Path(__file__).parent
+
+
+@pytest.fixture
+def outbound(engine: Engine, settings: Settings, admin: Client) -> Outbound:
+    """The test's tenant with what it takes to send messages. Nothing of other tests is due."""
+    with transaction(engine) as tx:
+        tx.run("UPDATE deliveries SET status = 'failed', collecting = false WHERE status = 'pending'")
+    return Outbound(engine, settings, admin)

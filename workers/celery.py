@@ -20,6 +20,7 @@ from app import log
 from app.config import Settings
 from app.domain.jobs import DEFAULT_QUEUE, IMPROVE_QUEUE
 from workers import notices, routing, snapshots, supersession
+from workers.deliveries import Beside
 from workers.housekeeping import Chore, chores, tend
 from workers.task import Handler, Runner
 
@@ -125,6 +126,7 @@ def run_worker(settings: Settings, handlers: Sequence[Handler] = HANDLERS) -> No
     """Work until SIGTERM or SIGINT, which lets the tasks in hand end first. Exits the process."""
     _log_as_ours(settings)
     app = create_worker_app(settings, handlers)
+    _deliver_beside(settings)
     worker = app.Worker(
         hostname=f"corrigenda-{os.getpid()}@{socket.gethostname()}",
         concurrency=settings.worker_processes,
@@ -139,6 +141,19 @@ def run_worker(settings: Settings, handlers: Sequence[Handler] = HANDLERS) -> No
     )
     worker.start()
     sys.exit(worker.exitcode)
+
+
+def _deliver_beside(settings: Settings) -> None:
+    """Let each task process send messages, too. They are made by forks: nothing may start before."""
+    beside = Beside(settings)
+
+    @signals.worker_process_init.connect(weak=False)
+    def start(**_: Any) -> None:
+        beside.start()
+
+    @signals.worker_process_shutdown.connect(weak=False)
+    def stop(**_: Any) -> None:
+        beside.stop()
 
 
 def run_beat(settings: Settings) -> None:

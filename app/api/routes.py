@@ -81,8 +81,8 @@ class Call:
         return cast(Transaction, self.db)
 
     def cursor_binding(self) -> str:
-        """What a cursor of this list is bound to."""
-        return binding_of(self.caller, self.route.path, self.query)
+        """What a cursor of this list is bound to; of a list within a thing, to that thing too."""
+        return binding_of(self.caller, f"{self.route.path} {sorted(self.path.items())}", self.query)
 
 
 View = Callable[[Call], Answer]

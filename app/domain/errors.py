@@ -112,6 +112,14 @@ class NotificationNotFound(NotFound):
     code = "notification-not-found"
 
 
+class NotificationEndpointNotFound(NotFound):
+    code = "notification-endpoint-not-found"
+
+
+class DeliveryNotFound(NotFound):
+    code = "delivery-not-found"
+
+
 class WorkItemNotFound(NotFound):
     code = "work-item-not-found"
 
@@ -158,6 +166,10 @@ class CorrectorGroupNameTaken(Conflict):
 
 class CorrectorGroupUnregistered(Conflict):
     code = "corrector-group-unregistered"
+
+
+class NotificationEndpointEnded(Conflict):
+    code = "notification-endpoint-ended"
 
 
 class NotPinned(Conflict):

@@ -16,7 +16,6 @@ NOTIFY = "corrigenda.notify"
 APPLY = "corrigenda.apply"
 IMPROVE = "corrigenda.improve"
 ERASE = "corrigenda.erase"
-DELIVER = "corrigenda.deliver"
 HOUSEKEEPING = "corrigenda.housekeeping"
 SWEEP = "corrigenda.sweep"
 
@@ -59,6 +58,12 @@ def route(correction_id: str) -> Job:
 def notify(event: str, correction_id: str, key: str) -> Job:
     """Tell whom ``event`` of ``correction_id`` concerns. ``key`` tells apart the times that it happened."""
     return Job(NOTIFY, {"event": event, "correctionId": correction_id, "key": key})
+
+
+def notify_parked(correction_id: str, work_item_id: str, queue: str, attempt: int, key: str) -> Job:
+    """Tell whom it concerns that work on ``correction_id`` is parked. ``key`` tells apart the times that it was."""
+    more: dict[str, str | int | list[str]] = {"workItemId": work_item_id, "queue": queue, "attempt": attempt}
+    return Job(NOTIFY, {"event": "work.parked", "correctionId": correction_id, "key": key, **more})
 
 
 def improve(correction_ids: Sequence[str]) -> Job:

@@ -1,43 +1,69 @@
-"""Tell people what happened to corrections, once each."""
+"""Tell people and programs what happened to corrections, once each."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import orjson
 
+from app.domain.messages import Word
 from app.domain.model import Principal
+from app.services.dispatch import dispatch
 from app.store import notifications
 from app.store.engine import Db
-from app.store.notifications import Notice
+from app.store.notifications import Notice, Summary
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something happened to a correction, such as ``correction.fixed``. ``key`` tells apart the times that it did."""
+    """Something happened to a correction, such as ``correction.fixed``. ``key`` tells apart the times that it did.
+
+    ``more`` is what word of it says besides what it says of the correction.
+    """
 
     type: str
     correction_id: str
     key: str
+    more: Mapping[str, Any] = field(default_factory=dict)
 
 
 def tell_owners(tx: Db, tenant_id: str, events: Sequence[Event]) -> None:
-    """Put word of each event into the inbox of each owner of the correction's subject."""
+    """Put word of each event into the inbox of each owner of the correction's subject, and into the messages of the
+    endpoints that it concerns."""
     owners: dict[str, list[Principal]] = {}
-    for correction_id, owner in notifications.owners(tx, tenant_id, [event.correction_id for event in events]):
+    for correction_id, owner in notifications.owners(tx, tenant_id, _ids(events)):
         owners.setdefault(correction_id, []).append(owner)
-    tell(tx, tenant_id, [(event, owner) for event in events for owner in owners.get(event.correction_id, [])])
-
-
-def tell(tx: Db, tenant_id: str, words: Sequence[tuple[Event, Principal]]) -> None:
-    """Put word of each event into the inbox of the principal beside it; twice is once."""
-    if not words:
-        return
-    said = notifications.summaries(tx, tenant_id, list({event.correction_id for event, _ in words}))
-    notices = [
-        Notice(to, event.type, event.correction_id, event.key, orjson.dumps(said[event.correction_id]).decode())
-        for event, to in words
+    said = notifications.summaries(tx, tenant_id, _ids(events))
+    words = [
+        _word(event, said[event.correction_id], owners.get(event.correction_id, ()))
+        for event in events
         if event.correction_id in said
     ]
+    _into_inboxes(tx, tenant_id, [(word, owner) for word in words for owner in word.owners])
+    dispatch(tx, tenant_id, words)
+
+
+def tell(tx: Db, tenant_id: str, events: Sequence[tuple[Event, Principal]]) -> None:
+    """Put word of each event into the inbox of the principal beside it; twice is once."""
+    if events:
+        said = notifications.summaries(tx, tenant_id, _ids([event for event, _ in events]))
+        known = [(event, to) for event, to in events if event.correction_id in said]
+        _into_inboxes(tx, tenant_id, [(_word(event, said[event.correction_id]), to) for event, to in known])
+
+
+def _ids(events: Sequence[Event]) -> list[str]:
+    return list({event.correction_id for event in events})
+
+
+def _word(event: Event, summary: Summary, owners: Sequence[Principal] = ()) -> Word:
+    return Word(
+        event.type, event.correction_id, event.key, summary.updated_at, summary.project_id, tuple(owners),
+        {**summary.data, **event.more},
+    )  # fmt: skip
+
+
+def _into_inboxes(tx: Db, tenant_id: str, words: Sequence[tuple[Word, Principal]]) -> None:
+    notices = [Notice(to, word.type, word.about, word.key, orjson.dumps(word.data).decode()) for word, to in words]
     notifications.add(tx, tenant_id, notices)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from app.domain import times
 from app.domain.model import Principal
 from app.store.conditions import Conditions, Position
-from app.store.engine import Db
+from app.store.engine import Db, Row
 from app.store.ids import new_id
 
 
@@ -52,27 +53,49 @@ def add(db: Db, tenant_id: str, notices: Sequence[Notice]) -> None:
 
 
 _SUMMARIES = """
-SELECT id, project_id, run_id, subject_kind, subject_id, subject_version, status, sorted_to, superseded_by
+SELECT id, updated_at, project_id, run_id, subject_kind, subject_id, subject_version, status, sorted_to, superseded_by,
+       fixed_version, fixed_how, fixed_by_kind, fixed_by_id, fixed_at,
+       reopened_version, reopened_how, reopened_by_kind, reopened_by_id, reopened_at
   FROM corrections WHERE tenant_id = %(tenant)s AND id = ANY(%(ids)s)
 """
 
 
-def summaries(db: Db, tenant_id: str, correction_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """What word of each correction says of it: ids and status, nothing that anybody wrote."""
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What word of a correction says of it: ids and states, nothing that anybody wrote."""
+
+    updated_at: datetime
+    project_id: str
+    data: dict[str, Any]
+
+
+def summaries(db: Db, tenant_id: str, correction_ids: Sequence[str]) -> dict[str, Summary]:
+    """What word of each correction says of it."""
     rows = db.rows(_SUMMARIES, {"tenant": tenant_id, "ids": list(correction_ids)})
-    return {row[0]: _summary(*row) for row in rows}
+    return {row[0]: _summary(row) for row in rows}
 
 
-def _summary(
-    correction_id: str, project: str, run: str, kind: str, subject: str, version: str, status: str,
-    sorted_to: str | None, superseded_by: str | None,
-) -> dict[str, Any]:  # fmt: skip
+def _summary(row: Row) -> Summary:
+    correction_id, updated_at, project, run, kind, subject, version, status, sorted_to, superseded_by = row[:10]
     said = {
         "correctionId": correction_id, "projectId": project, "runId": run,
         "subject": {"kind": kind, "id": subject, "version": version}, "status": status, "sortedTo": sorted_to,
-        "supersededBy": superseded_by,
+        "supersededBy": superseded_by, "fixedIn": _stamp(*row[10:15]), "reopenedIn": _stamp(*row[15:20]),
     }  # fmt: skip
-    return {name: value for name, value in said.items() if value is not None}
+    return Summary(updated_at, project, _present(said))
+
+
+def _stamp(
+    version: str | None, how: str | None, by_kind: str | None, by_id: str | None, at: datetime | None
+) -> dict[str, Any] | None:
+    if at is None:
+        return None
+    by = {"kind": by_kind, "id": by_id} if by_kind else None
+    return _present({"version": version, "how": how, "by": by, "at": times.wire(at)})
+
+
+def _present(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 _OWNERS = """
