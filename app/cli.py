@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import keyword
 from typing import Any
 
 import click
@@ -17,8 +18,12 @@ _COMMANDS = {
     "beat": "app.commands.work",
     "migrate": "app.commands.migrate",
     "token": "app.commands.token",
+    "import": "app.commands.importing",
+    "export": "app.commands.exporting",
+    "doctor": "app.commands.doctor",
+    "openapi": "app.commands.openapi",
 }
-"""In the order of ``--help``. A module defines the command under its name."""
+"""In the order of ``--help``. A module defines the command under its name, with a ``_`` behind a reserved word."""
 
 
 class _Commands(click.Group):
@@ -28,7 +33,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = getattr(importlib.import_module(_COMMANDS[cmd_name]), cmd_name)
+        name = cmd_name + "_" * keyword.iskeyword(cmd_name)
+        command: click.Command = getattr(importlib.import_module(_COMMANDS[cmd_name]), name)
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
