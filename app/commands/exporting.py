@@ -24,7 +24,7 @@ def export(shape: str, filters: tuple[str, ...], output: Path | None, url: str |
         if not equals:
             raise Failure(f"--filter {text} isn't NAME=VALUE.")
         params.append((name, value))
-    with service(url, token).streamed("/v1/corrections/export", params) as pieces:
+    with service(url, token) as remote, remote.streamed("/v1/corrections/export", params) as pieces:
         if output is None:
             for piece in pieces:
                 sys.stdout.buffer.write(piece)

@@ -237,15 +237,15 @@ def _command(kind: type[Importer]) -> None:
     @click.option("--again", is_flag=True, help="Start at the first line, whatever an earlier try did.")
     @of_service
     def command(file: Path, again: bool, url: str | None, token: str | None) -> None:
-        remote = service(url, token)
-        note = Note(kind.kind, remote.url, file)
-        if again:
-            note.drop()
-        try:
-            progress = run(kind(remote), file, note)
-        except (Failure, KeyboardInterrupt) as error:
-            why = str(error).rstrip(".") or "interrupted"
-            raise Failure(f"{why}. The same command goes on after line {note.read().line}.") from error
+        with service(url, token) as remote:
+            note = Note(kind.kind, remote.url, file)
+            if again:
+                note.drop()
+            try:
+                progress = run(kind(remote), file, note)
+            except (Failure, KeyboardInterrupt) as error:
+                why = str(error).rstrip(".") or "interrupted"
+                raise Failure(f"{why}. The same command goes on after line {note.read().line}.") from error
         click.echo(f"{file}: {progress.summary}.")
         if progress.counts.get("error"):
             raise Failure(f"{progress.counts['error']} lines were refused.")

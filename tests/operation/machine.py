@@ -42,6 +42,19 @@ def wait_for(true: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.1)
 
 
+def get(port: int, path: str, token: str = "") -> bytes | None:
+    """The body of a 200 from this machine, or ``None``."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
+        answer = connection.getresponse()
+        return answer.read() if answer.status == 200 else None
+    except OSError:
+        return None
+    finally:
+        connection.close()
+
+
 class Machine:
     """Use as a context: stopped on leaving it."""
 
@@ -79,15 +92,7 @@ class Machine:
 
     def get(self, path: str, token: str = "") -> bytes | None:
         """The body of a 200, or ``None``."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
-        try:
-            connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
-            answer = connection.getresponse()
-            return answer.read() if answer.status == 200 else None
-        except OSError:
-            return None
-        finally:
-            connection.close()
+        return get(self.port, path, token)
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> int:
         self.process.send_signal(how)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,7 @@ from typing import Any
 import psycopg2
 import pytest
 from click.testing import CliRunner, Result
-from flask import Flask
 from sqlalchemy import Engine
-from werkzeug.serving import make_server
 
 from app.cli import main
 from app.commands.failures import Failure
@@ -26,7 +24,7 @@ from app.store.migrate import head
 from tests.client import Client
 from tests.conftest import new_database
 from tests.factories import a_project, a_run
-from tests.operation.machine import bare_environment
+from tests.operation.machine import COMMAND, bare_environment, free_port, get, wait_for
 
 Run = Callable[..., Result]
 
@@ -50,15 +48,14 @@ def empty_database(server_url: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def address(flask_app: Flask) -> Iterator[str]:
+def address(database_url: str) -> Iterator[str]:
     """The service, over HTTP."""
-    server = make_server("127.0.0.1", 0, flask_app, threaded=True)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    port = free_port()
+    env = bare_environment() | {"DATABASE_URL": database_url, "CORRIGENDA_API_WORKERS": "1"}
+    with subprocess.Popen([*COMMAND, "api", "--port", str(port)], env=env, stderr=subprocess.DEVNULL) as process:
+        wait_for(lambda: get(port, "/readyz") is not None)
+        yield f"http://127.0.0.1:{port}"
+        process.terminate()
 
 
 def one_line(result: Result) -> str:
@@ -190,8 +187,8 @@ def test_an_import_goes_on_where_it_broke(
     file = tmp_path / "corrections.jsonl"
     file.write_text("".join(json.dumps({"runId": run_id, "answer": "right"}) + "\n" for run_id in runs))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    with pytest.raises(Failure):
-        run(Corrections(Breaking(address, admin.secret or "")), file, Note("corrections", address, file))
+    with pytest.raises(Failure), Breaking(address, admin.secret or "") as breaking:
+        run(Corrections(breaking), file, Note("corrections", address, file))
     words = ("import", "corrections", str(file), "--url", address, "--token", admin.secret or "")
     second, third = command(*words), command(*words)
     assert "Going on after line 2: 2 recorded so far." in second.stderr
