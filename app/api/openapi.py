@@ -14,7 +14,7 @@ from apispec.ext.marshmallow.openapi import OpenAPIConverter
 
 from app.api.errors import status_of_class
 from app.api.routes import JSON, Route
-from app.api.schemas.base import ID_PATTERN, JsonSchema
+from app.api.schemas.base import ID_PATTERN, JsonSchema, Shape
 from app.domain import errors
 from app.domain.errors import Refused
 
@@ -73,6 +73,9 @@ class _Converter(OpenAPIConverter):
     def field2property(self, field: Any) -> JsonSchema:
         described: JsonSchema = getattr(field, "described", dict)()
         found: JsonSchema = super().field2property(field)
+        if isinstance(shape := getattr(field, "shape", None), Shape):
+            items = self.resolve_nested_schema(shape)  # type: ignore[no-untyped-call]
+            described = described | {"items": items}
         own = {"type": [described["type"], "null"]} if field.allow_none and "type" in described else {}
         return found | described | own
 
@@ -161,7 +164,8 @@ def _answers(route: Route) -> dict[str, Any]:
 def _answer(route: Route, status: int, shape: Any) -> dict[str, Any]:
     said: dict[str, Any] = {"description": _WHY.get(status, "Done.")}
     if shape is not None:
-        said["content"] = {media: {"schema": shape} for media in route.media_types}
+        schema = {"type": "array", "items": shape} if shape.bare_list else shape
+        said["content"] = {media: {"schema": schema} for media in route.media_types}
     elif status == 200:
         said["content"] = {media: {"schema": {"type": "string"}} for media in route.media_types}
     return said

@@ -71,3 +71,14 @@ def test_the_page_and_all_that_it_loads_come_from_here(anonymous: Client) -> Non
         assert part.startswith("/"), part
         assert anonymous.get(part).status_code == 200, part
     assert anonymous.get("/docs/secret.txt").json["error"]["code"] == "route-not-found"
+
+
+def test_arrays_say_what_is_in_them(document: dict[str, Any]) -> None:
+    running = operations(document)["GET /v1/projects/{projectId}/running"]["responses"]["200"]
+    assert running["content"]["application/json"]["schema"] == {
+        "type": "array",
+        "items": {"$ref": "#/components/schemas/RunningList"},
+    }
+    results = document["components"]["schemas"]["TestRunWanted"]["properties"]["results"]
+    items = {"$ref": "#/components/schemas/ResultWanted"}
+    assert results == {"type": "array", "minItems": 1, "maxItems": 10_000, "items": items}

@@ -8,6 +8,7 @@ from marshmallow import ValidationError, fields, post_load, validates_schema
 
 from app.api.schemas.base import (
     Instant,
+    JsonSchema,
     JsonText,
     ListOf,
     Nested,
@@ -36,7 +37,7 @@ class ObservedArgs(fields.Field[dict[str, Any]]):
             raise ValidationError("must be a JSON object")
         return value
 
-    def described(self) -> dict[str, Any]:
+    def described(self) -> JsonSchema:
         return {"type": "object"}
 
 
@@ -107,6 +108,9 @@ class Results(JsonText):
         if twice:
             raise ValidationError(twice)
         return results
+
+    def described(self) -> JsonSchema:
+        return {"type": "array", "minItems": 1, "maxItems": MOST_RESULTS}
 
 
 class TestRunWanted(Shape):
