@@ -19,7 +19,7 @@ class AnyId(BaseConverter):
     """An id of any characters. A server hands an encoded slash over as a plain one, so it may span segments."""
 
     part_isolating = False
-    regex = ".+?"
+    regex = "(?s:.+?)"
 
 
 def rule_of(path: str) -> str:

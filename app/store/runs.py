@@ -117,16 +117,28 @@ def newest(
         asked.add("r.status = ANY(%(status)s)", status=filters["status"])
     if filters.get("corrected") is not None:
         asked.add(f"{'' if filters['corrected'] else 'NOT '}EXISTS ({_LIVE})")
-    asked.within(reach, "r.project_id")
     asked.after(position, "r.arrived_at", "r.id")
-    rows = db.rows(
-        f"SELECT r.arrived_at, r.id, run_summary(r) FROM runs r WHERE {asked.sql}"
-        " ORDER BY r.arrived_at DESC, r.id DESC LIMIT %(count)s",
-        asked.params,
-    )
+    if reach.everything:
+        rows = db.rows(_PAGE.format(conditions=asked.sql), asked.params)
+    else:
+        readable = Conditions({"tenant": tenant_id}, ["p.tenant_id = %(tenant)s"])
+        readable.within(reach, "p.id")
+        asked.add("r.project_id = p.id", **readable.params)
+        page = _PAGE.format(conditions=asked.sql)
+        rows = db.rows(_PAGE_OF_PROJECTS.format(readable=readable.sql, page=page), asked.params)
     return [((row[0], row[1]), row[2]) for row in rows]
 
 
 _LIVE = """
 SELECT FROM corrections c WHERE c.tenant_id = r.tenant_id AND c.run_id = r.id AND c.unregistered_at IS NULL
+"""
+_PAGE = """
+SELECT r.arrived_at, r.id, run_summary(r) FROM runs r WHERE {conditions}
+ ORDER BY r.arrived_at DESC, r.id DESC LIMIT %(count)s
+"""
+
+# The newest of each project that may be read, then the newest of those: a page reads few rows, however many there are.
+_PAGE_OF_PROJECTS = """
+SELECT x.* FROM projects p CROSS JOIN LATERAL ({page}) x(arrived_at, id, summary)
+ WHERE {readable} ORDER BY x.arrived_at DESC, x.id DESC LIMIT %(count)s
 """

@@ -262,3 +262,107 @@ def test_a_run_makes_its_subject_known(admin: Client, engine: Engine, tenant: st
             (tenant,),
         )
     assert rows == [("known", "2", "latest", True, False), ("new", None, None, False, False)]
+
+
+def listed(client: Client, query: str = "") -> list[str]:
+    answer = client.get(f"/v1/runs?{query}")
+    assert answer.status_code == 200, answer.text
+    return [row["id"] for row in answer.json["data"]]
+
+
+def test_a_list_leaves_payloads_out(admin: Client) -> None:
+    body = a_body(messages=[1], retrieved=1, recalled=1, calls=[], segments=[], sessionApproval={"approved": True})
+    whole = admin.put("/v1/runs/r", body).json
+    (row,) = admin.get("/v1/runs").json["data"]
+    left_out = {"input", "output", "messages", "retrieved", "recalled", "calls"}
+    assert row == {name: value for name, value in whole.items() if name not in left_out}
+
+
+def test_each_filter_narrows(admin: Client, engine: Engine, tenant: str) -> None:
+    a_project(engine, tenant, "q")
+    flow = {"kind": "flow", "id": "support", "version": "2"}
+    admin.put("/v1/runs/one", a_body())
+    admin.put("/v1/runs/two", a_body(projectId="q", subject=flow, conversationId="c"))
+    admin.put("/v1/runs/three", a_body(status="failed", output=...))
+    admin.put("/v1/runs/four", a_body(status="running", output=..., conversationId="c"))
+    for run_id in ("one", "two"):
+        assert admin.post("/v1/corrections", {"runId": run_id, "answer": "right"}).status_code == 201
+    with transaction(engine) as tx:
+        tx.run(
+            "UPDATE corrections SET unregistered_at = now() WHERE tenant_id = %s AND run_id = 'two'",
+            (tenant,),
+        )
+    expected = {
+        "": ["four", "three", "two", "one"],
+        "projectId=q": ["two"],
+        "projectId=nope": [],
+        "subjectKind=flow": ["two"],
+        "subjectId=support": ["four", "three", "two", "one"],
+        "subjectKind=agent&subjectId=support&version=1.0.0": ["four", "three", "one"],
+        "version=2": ["two"],
+        "status=failed": ["three"],
+        "status=failed,running": ["four", "three"],
+        "status=failed&status=running": ["four", "three"],
+        "conversationId=c": ["four", "two"],
+        "conversationId=": ["four", "three", "two", "one"],
+        "corrected=true": ["one"],
+        "corrected=false": ["four", "three", "two"],
+        "corrected=true&projectId=q": [],
+    }
+    assert {query: listed(admin, query) for query in expected} == expected
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["nope=1", "status=done", "corrected=yes", "corrected=1", "subjectKind=bot", "limit=0", "limit=101", "limit=x",
+     "cursor=x", "projectId=a&projectId=b", "subjectId=%00"],
+)  # fmt: skip
+def test_a_malformed_query_is_named(admin: Client, query: str) -> None:
+    answer = admin.get(f"/v1/runs?{query}")
+    assert code_of(answer) == (400, "bad-input")
+    name = query.split("=", maxsplit=1)[0]
+    assert [issue["path"] for issue in answer.json["error"]["details"]["issues"]] == [f"/query/{name}"]
+
+
+def test_pages_are_full_of_what_may_be_read(admin: Client, client_of: ClientOf, engine: Engine, tenant: str) -> None:
+    a_project(engine, tenant, "q", "o")
+    a_project(engine, tenant, "z")
+    for number in range(12):
+        admin.put(f"/v1/runs/r{number:02}", a_body(projectId="pqz"[number % 3]))
+    member = client_of(grants=[Grant("org", "read", "o"), Grant("project", "read", "p")])
+    mine = [f"r{number:02}" for number in reversed(range(12)) if number % 3 != 2]
+    seen, cursor = [], ""
+    while True:
+        answer = member.get(f"/v1/runs?limit=3{cursor}").json
+        seen.append([row["id"] for row in answer["data"]])
+        if not answer["hasMore"]:
+            break
+        admin.put(f"/v1/runs/later{len(seen)}", a_body())
+        cursor = f"&cursor={answer['nextCursor']}"
+    assert seen == [mine[0:3], mine[3:6], mine[6:8]]
+    assert listed(member, "projectId=z") == []
+    assert listed(member, "projectId=q") == [run_id for run_id in mine if int(run_id[1:]) % 3 == 1]
+    assert code_of(admin.get(f"/v1/runs?limit=3{cursor}")) == (400, "bad-input")
+    assert listed(client_of()) == []
+
+
+def test_a_run_of_ten_mebibytes(admin: Client) -> None:
+    text = "ä\\u0000" * 600_000
+    head = (
+        '{"projectId":"p","subject":{"kind":"agent","id":"a","version":"1"},"status":"completed","input":1,"output":"'
+    )
+    raw = f'{head}{text}"}}'.encode()
+    raw += b" " * (10 * 1024 * 1024 - len(raw))
+    assert admin.put("/v1/runs/r", data=raw).status_code == 201
+    assert f'"output":"{text}"' in admin.get("/v1/runs/r").text
+    answer = admin.put("/v1/runs/r", data=raw + b" ")
+    assert code_of(answer) == (413, "request-too-large")
+    assert answer.json["error"]["details"] == {"maxBytes": 10 * 1024 * 1024}
+
+
+def test_a_kept_answer_is_replayed(admin: Client) -> None:
+    headers = {"Idempotency-Key": "k"}
+    first = admin.put("/v1/runs/r", a_body(status="running", output=...), headers=headers)
+    admin.put("/v1/runs/r", a_body())
+    again = admin.put("/v1/runs/r", a_body(status="running", output=...), headers=headers)
+    assert (again.status_code, again.get_data()) == (201, first.get_data())

@@ -97,6 +97,16 @@ def created_id(name: str, sent: str) -> str:
     return sent
 
 
+def created_name(name: str, sent: str) -> str:
+    """The path's ``name`` as the id of an agent or a flow that is about to be registered: any 1 to 256 characters.
+
+    :raises BadInput: if it is longer.
+    """
+    if len(sent) > 256:
+        raise BadInput.at(f"/path/{name}", "must have 1 to 256 characters")
+    return sent
+
+
 class OneOf(fields.Field[str]):
     """One of a few words."""
 
