@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from app.api.preconditions import if_match, none_match
 from app.api.routes import Answer, Call, Routes, after, page
+from app.api.schemas.changes import ChangeWanted, RemovalWanted, change_of
 from app.api.schemas.corrections import (
-    ChangeWanted,
     CorrectionPage,
     CorrectionQuery,
     CorrectionShape,
     CorrectionWanted,
     CorrectionWithCopy,
     History,
-    RemovalWanted,
-    change_of,
 )
 from app.domain.errors import (
     CorrectionNotFound,

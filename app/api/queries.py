@@ -6,7 +6,8 @@ import re
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from app.api.schemas.base import Query, Several, load, refusal
+from app.api.schemas.base import Query, Several
+from app.api.schemas.issues import load, refusal
 from app.domain.errors import BadInput
 
 _NONE = Query()

@@ -187,6 +187,7 @@ class Lag:
 
 
 _LAG = f"""
+-- every tenant
 SELECT (SELECT count(*) FROM outbox WHERE done_at IS NULL AND dead_at IS NULL AND {_LANES[False]}),
        (SELECT coalesce(extract(epoch FROM clock_timestamp() - min(created_at)), 0)::float8 FROM outbox
          WHERE done_at IS NULL AND dead_at IS NULL AND {_LANES[False]}),

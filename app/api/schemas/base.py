@@ -13,7 +13,7 @@ import marshmallow
 from marshmallow import ValidationError, fields
 
 from app.domain import times
-from app.domain.errors import BadInput, Refused, UnknownField
+from app.domain.errors import BadInput
 
 ID_PATTERN = r"^[A-Za-z0-9._:-]{1,128}$"
 """Of run, project and tenant ids."""
@@ -22,7 +22,8 @@ JsonSchema = dict[str, Any]
 """What a field's ``described`` tells of it to OpenAPI; ``{}`` is anything."""
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-_UNKNOWN = "is not a field here"
+UNKNOWN = "is not a field here"
+"""What is said of a field that isn't known: it has an error's code of its own."""
 _WORD = re.compile(r"_([a-z])")
 
 
@@ -34,7 +35,7 @@ class Shape(marshmallow.Schema):
 
     bare_list: ClassVar[bool] = False
 
-    error_messages = {"unknown": _UNKNOWN, "type": "must be a JSON object"}  # noqa: RUF012
+    error_messages = {"unknown": UNKNOWN, "type": "must be a JSON object"}  # noqa: RUF012
 
     class Meta:
         unknown = marshmallow.RAISE
@@ -280,41 +281,3 @@ class Several(fields.Field[list[str]]):
 def present(values: Mapping[str, Any]) -> dict[str, Any]:
     """``values`` without those that are ``None``: what has no value is absent on the wire."""
     return {name: value for name, value in values.items() if value is not None}
-
-
-def load(shape: Shape, value: Any) -> dict[str, Any]:
-    """``value`` as ``shape`` reads it.
-
-    :raises BadInput: with every issue; ``UnknownField`` when a field isn't known.
-    """
-    try:
-        loaded: dict[str, Any] = shape.load(value)
-        return loaded
-    except ValidationError as error:
-        raise refusal(error.messages) from None
-
-
-def refusal(messages: Any, prefix: str = "") -> Refused:
-    """marshmallow's messages as one error of ours, ``details.issues`` holding each by its JSON Pointer."""
-    issues = _issues(messages, prefix)
-    unknown = any(issue["message"] == _UNKNOWN for issue in issues)
-    first = next(issue for issue in issues if not unknown or issue["message"] == _UNKNOWN)
-    message = f"{first['path'] or 'The body'} {first['message']}."
-    return (UnknownField if unknown else BadInput)(message, issues=issues)
-
-
-def _issues(messages: Any, path: str) -> list[dict[str, str]]:
-    if isinstance(messages, Mapping):
-        return [
-            issue
-            for key, inner in messages.items()
-            for issue in _issues(inner, path if key == "_schema" else f"{path}/{escape(str(key))}")
-        ]
-    if isinstance(messages, list):
-        return [issue for inner in messages for issue in _issues(inner, path)]
-    return [{"path": path, "message": str(messages).rstrip(".")}]
-
-
-def escape(key: str) -> str:
-    """``key`` as a reference token of a JSON Pointer."""
-    return key.replace("~", "~0").replace("/", "~1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from marshmallow import ValidationError, fields, post_load, validates_schema
+from marshmallow import ValidationError, fields
 
 from app.api.schemas.base import (
     Flag,
@@ -20,12 +20,10 @@ from app.api.schemas.base import (
     Several,
     Shape,
     Text,
-    name_id,
 )
 from app.api.schemas.runs import SegmentShape, SubjectShape
 from app.api.schemas.tokens import PrincipalShape
-from app.domain import canonical, links, pointers
-from app.domain.changing import Change
+from app.domain import canonical, pointers
 
 VERDICTS = ("right", "wrong")
 STATUSES = ("open", "being-fixed", "with-owner", "fixed", "wont-fix", "removed")
@@ -232,57 +230,6 @@ class HistoryRow(Shape):
 
 class History(Shape):
     data = ListOf(Nested(HistoryRow), required=True)
-
-
-class LinkWanted(Shape):
-    """An Improve run or suggested change by its id, or a pull request by its address. Loads as the text to store."""
-
-    kind = OneOf("improve-run", "suggested-change", "pull-request", required=True)
-    id = name_id()
-    url = Text(1, 4000)
-
-    @validates_schema
-    def _one_target(self, data: dict[str, Any], **_: Any) -> None:
-        here, other = ("url", "id") if data.get("kind") == "pull-request" else ("id", "url")
-        if here not in data:
-            raise ValidationError("is required", here)
-        if other in data:
-            raise ValidationError(f"must be left out for a {data['kind']}", other)
-        if here == "url" and not links.is_address(data["url"]):
-            raise ValidationError("must be an absolute http or https URL", "url")
-
-    @post_load
-    def _text(self, data: dict[str, Any], **_: Any) -> str:
-        return links.link_text(data["kind"], data.get("url") or data["id"])
-
-
-class ChangeWanted(Shape):
-    """A change: at least one of `sortedTo`, `status`, `link` and `note`. `reason` says why it is re-sorted."""
-
-    sorted_to = OneOf(*QUEUES)
-    reason = Text(1, 4000)
-    status = OneOf("open", "being-fixed", "with-owner", "wont-fix")
-    link = Nested(LinkWanted, allow_none=True)
-    note = Text(1, 4000)
-
-    @validates_schema
-    def _says_something(self, data: dict[str, Any], **_: Any) -> None:
-        if "reason" in data and "sorted_to" not in data:
-            raise ValidationError("needs sortedTo", "reason")
-        if not data:
-            raise ValidationError("must have at least one of sortedTo, status, link and note")
-
-
-def change_of(body: dict[str, Any]) -> Change:
-    """What a loaded ``ChangeWanted`` asks for."""
-    unlink = "link" in body and body["link"] is None
-    return Change(**body, unlink=unlink)
-
-
-class RemovalWanted(Shape):
-    """Why a correction is removed."""
-
-    note = Text(1, 4000)
 
 
 class CorrectionFilters(Query):

@@ -7,7 +7,8 @@ from typing import Any
 
 from marshmallow import ValidationError
 
-from app.api.schemas.base import JsonText, Kept, Shape, load
+from app.api.schemas.base import JsonText, Kept, Shape
+from app.api.schemas.issues import load
 from app.domain import json_text
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from marshmallow import post_load
 
 from app.api.schemas.base import Flag, Instant, ListOf, Nested, OneOf, Shape, Text, name_id
-from app.api.schemas.corrections import LinkWanted
+from app.api.schemas.changes import LinkWanted
 from app.api.schemas.tokens import PrincipalShape
 from app.services.deploy import Resolves
 
