@@ -180,28 +180,47 @@ def _projects(conditions: Conditions, reach: Reach, project_id: str | None) -> s
     return f"CROSS JOIN (SELECT r.id FROM projects r WHERE r.tenant_id = %(tenant)s AND {narrowed.sql}) AS p"
 
 
-_STATS = """
-SELECT w.queue, s.shown, count(*),
-       extract(epoch FROM clock_timestamp() - min(w.ready_since) FILTER (WHERE s.shown = 'ready'))::float8
-  FROM unnest(%(shown)s::text[], %(stored)s::text[], %(expired)s::bool[]) AS s(shown, stored, expired)
-  JOIN work_items w ON {state}
- WHERE w.tenant_id = %(tenant)s AND {conditions}
+# Two passes, each over a small index alone: counting a million items takes tenths of a second.
+_STATS = f"""
+SELECT w.queue, w.state, count(*), NULL::float8
+  FROM work_items w WHERE w.tenant_id = %(tenant)s AND w.state IN ('done', 'withdrawn') AND {{readable}}
+ GROUP BY w.queue, w.state
+ UNION ALL
+SELECT w.queue, s.shown, count(*), extract(epoch FROM clock_timestamp() - min(w.ready_since))::float8
+  FROM work_items w
+ CROSS JOIN LATERAL (SELECT CASE WHEN w.lease_expires_at <= now() AND w.state = 'leased' THEN 'ready'
+                                 ELSE w.state END AS shown) s
+ WHERE w.tenant_id = %(tenant)s AND w.{UNENDED} AND {{readable}}
  GROUP BY w.queue, s.shown
 """
 
 
 def stats(db: Db, tenant_id: str, reach: Reach) -> dict[str, dict[str, Any]]:
     """How many items of readable projects each queue has in each state, and how long the oldest has been ready."""
-    conditions = Conditions({
-        "tenant": tenant_id, "shown": [s[0] for s in STATES], "stored": [s[1] for s in STATES],
-        "expired": [s[2] for s in STATES],
-    })  # fmt: skip
+    conditions = Conditions({"tenant": tenant_id})
     conditions.within(reach, "w.project_id")
     queues: dict[str, dict[str, Any]] = {queue: {state[0]: 0 for state in STATES} for queue in QUEUES}
-    for queue, state, count, oldest in db.rows(
-        _STATS.format(state=_STATE, conditions=conditions.sql), conditions.params
-    ):
+    for queue, state, count, oldest in db.rows(_STATS.format(readable=conditions.sql), conditions.params):
         queues[queue][state] = count
-        if oldest is not None:
+        if state == "ready":
             queues[queue]["oldestReadySeconds"] = max(round(oldest, 3), 0)
     return queues
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """How many items of all tenants a queue has in a state, and how long the oldest has been in it or ready before."""
+
+    queue: Queue
+    state: str
+    count: int
+    oldest_seconds: float
+
+
+def depths(db: Db) -> list[Depth]:
+    """What waits in the queues, over all tenants, for those who look after the service."""
+    rows = db.rows(
+        "SELECT queue, state, count(*), extract(epoch FROM clock_timestamp() - min(ready_since))::float8"
+        f"  FROM work_items WHERE {UNENDED} GROUP BY queue, state ORDER BY queue, state"
+    )
+    return [Depth(*row) for row in rows]

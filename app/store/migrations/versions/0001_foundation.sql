@@ -332,6 +332,11 @@ CREATE UNIQUE INDEX work_items_unended_uq
 -- A page merges the newest of each queue and state; callers who may read some projects only use the second.
 CREATE INDEX work_items_newest_ix ON work_items (tenant_id, queue, state, created_at DESC, id DESC);
 CREATE INDEX work_items_project_ix ON work_items (tenant_id, project_id, queue, state, created_at DESC, id DESC);
+-- Counts are read from these two alone; few values repeat, so they are small.
+CREATE INDEX work_items_ended_ix ON work_items (tenant_id, queue, state, project_id)
+    WHERE state IN ('done', 'withdrawn');
+CREATE INDEX work_items_waiting_ix ON work_items (tenant_id, queue, project_id, state, ready_since, lease_expires_at)
+    WHERE state IN ('ready', 'leased', 'parked');
 CREATE INDEX work_items_correction_ix ON work_items (tenant_id, correction_id);
 CREATE INDEX work_items_claim_ix
     ON work_items (tenant_id, queue, project_id, subject_kind, subject_id, correction_created_at, correction_id)
