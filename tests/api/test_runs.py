@@ -366,3 +366,13 @@ def test_a_kept_answer_is_replayed(admin: Client) -> None:
     admin.put("/v1/runs/r", a_body())
     again = admin.put("/v1/runs/r", a_body(status="running", output=...), headers=headers)
     assert (again.status_code, again.get_data()) == (201, first.get_data())
+
+
+def test_moves_at_once_leave_one_of_them(admin: Client) -> None:
+    admin.put("/v1/runs/r", a_body(status="running", output=...))
+    bodies = [a_body(status="running", output=n, conversationId=f"c{n}") for n in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        statuses = {answer.status_code for answer in pool.map(lambda body: admin.put("/v1/runs/r", body), bodies)}
+    assert statuses == {200}
+    shown = admin.get("/v1/runs/r").json
+    assert shown["conversationId"] == f"c{shown['output']}"

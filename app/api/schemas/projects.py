@@ -12,14 +12,14 @@ _DAYS = (1, 36_500)
 
 
 class RetentionWanted(Shape):
-    """How many days ended runs, and superseded or removed corrections, are kept. ``null``: for good."""
+    """How many days ended runs, and superseded or removed corrections, are kept. `null`: for good."""
 
     runs_days = Whole(*_DAYS, allow_none=True)
     tombstones_days = Whole(*_DAYS, allow_none=True)
 
 
 class ProjectWanted(Shape):
-    """Fields that are left out stay as they are; ``null`` clears one. Loads to columns."""
+    """Fields that are left out stay as they are; `null` clears one."""
 
     name = Text(1, 256, allow_none=True)
     org_id = name_id(allow_none=True)

@@ -9,6 +9,7 @@ from marshmallow import ValidationError, fields, validates_schema
 from app.api.schemas.base import (
     Flag,
     Instant,
+    JsonSchema,
     JsonText,
     ListOf,
     Nested,
@@ -64,6 +65,9 @@ class Env(fields.Field[dict[str, str]]):
             except ValidationError as error:
                 raise ValidationError({name: error.messages}) from None
         return value
+
+    def described(self) -> JsonSchema:
+        return {"type": "object", "additionalProperties": {"type": "string"}}
 
 
 class CallShape(Shape):

@@ -131,6 +131,7 @@ CREATE INDEX runs_project_ix ON runs (tenant_id, project_id, arrived_at DESC, id
 CREATE INDEX runs_subject_ix ON runs (tenant_id, subject_kind, subject_id, arrived_at DESC, id DESC);
 CREATE INDEX runs_conversation_ix ON runs (tenant_id, conversation_id, arrived_at DESC, id DESC)
     WHERE conversation_id IS NOT NULL;
+CREATE INDEX runs_not_completed_ix ON runs (tenant_id, status, arrived_at DESC, id DESC) WHERE status <> 'completed';
 CREATE INDEX runs_turns_ix ON runs (tenant_id, conversation_id, (coalesce(started_at, arrived_at)) DESC, arrival DESC)
     WHERE conversation_id IS NOT NULL AND messages IS NOT NULL;
 CREATE INDEX runs_parent_ix ON runs (tenant_id, parent_run_id) WHERE parent_run_id IS NOT NULL;
