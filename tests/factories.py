@@ -9,7 +9,9 @@ from typing import Any
 
 from sqlalchemy import Engine
 
+from app.domain.model import Subject
 from app.store.ids import new_id
+from app.store.running import acquaint
 from app.transaction import transaction
 
 _RUN = """
@@ -53,13 +55,7 @@ def a_run(engine: Engine, tenant: str, **over: Any) -> str:
     a_project(engine, tenant, values["project_id"])
     with transaction(engine) as tx:
         tx.run(_RUN, values)
-        subject = (tenant, values["subject_kind"], values["subject_id"])
-        tx.run("INSERT INTO subjects (tenant_id, kind, id) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING", subject)
-        tx.run(
-            "INSERT INTO running (tenant_id, subject_kind, subject_id, project_id) VALUES (%s, %s, %s, %s)"
-            " ON CONFLICT DO NOTHING",
-            (*subject, values["project_id"]),
-        )
+        acquaint(tx, tenant, values["project_id"], Subject(values["subject_kind"], values["subject_id"]))
     return str(values["id"])
 
 

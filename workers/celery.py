@@ -19,7 +19,7 @@ from kombu import Connection, Queue
 from app import log
 from app.config import Settings
 from app.domain.jobs import DEFAULT_QUEUE, IMPROVE_QUEUE
-from workers import notices, routing, snapshots, supersession
+from workers import notices, routing, snapshots, supersession, transitions
 from workers.deliveries import Beside
 from workers.housekeeping import Chore, chores, tend
 from workers.task import Handler, Runner
@@ -39,6 +39,7 @@ HANDLERS: tuple[Handler, ...] = (
     *supersession.handlers,
     *notices.handlers,
     *snapshots.handlers,
+    *transitions.handlers,
 )
 
 

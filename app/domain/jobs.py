@@ -13,6 +13,7 @@ CAPTURE = "corrigenda.capture"
 SETTLE = "corrigenda.settle"
 ROUTE = "corrigenda.route"
 NOTIFY = "corrigenda.notify"
+NOTIFY_MANY = "corrigenda.notify-many"
 APPLY = "corrigenda.apply"
 IMPROVE = "corrigenda.improve"
 ERASE = "corrigenda.erase"
@@ -58,6 +59,15 @@ def route(correction_id: str) -> Job:
 def notify(event: str, correction_id: str, key: str) -> Job:
     """Tell whom ``event`` of ``correction_id`` concerns. ``key`` tells apart the times that it happened."""
     return Job(NOTIFY, {"event": event, "correctionId": correction_id, "key": key})
+
+
+def notify_many(event: str, first: Mapping[str, str], total: int, key: str) -> Job:
+    """Tell whom it concerns that ``event`` happened to ``total`` corrections of one subject in one project.
+
+    ``first``: some of them, each with the key that ``notify`` would have. ``key`` tells the whole apart from others.
+    """
+    ids: dict[str, str | int | list[str]] = {"correctionIds": list(first), "keys": list(first.values())}
+    return Job(NOTIFY_MANY, {"event": event, "total": total, "key": key, **ids})
 
 
 def notify_parked(correction_id: str, work_item_id: str, queue: str, attempt: int, key: str) -> Job:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -33,6 +33,7 @@ class Word:
     ``about``: each is told once.
 
     ``data`` is what the wire shows. It holds ids and states, never what a person wrote: what was sent can't be erased.
+    A word that stands for many is counted and has nothing to show.
     """
 
     type: str
@@ -42,6 +43,7 @@ class Word:
     project_id: str
     owners: tuple[Principal, ...]
     data: dict[str, Any] = field(default_factory=dict)
+    stands_for: int = 1
 
     @property
     def sha256(self) -> bytes:
@@ -52,6 +54,18 @@ class Word:
     def body(self) -> str:
         """Its JSON when it comes alone."""
         return body(self.type, self.at, self.data)
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """What a digest shows of it."""
+        return {"type": self.type, "timestamp": times.wire(self.at), "data": self.data}
+
+
+def together(words: Sequence[Word]) -> Word:
+    """One word of all ``words``, the last of which tells them apart from others."""
+    shown = [word.shown for word in words if word.stands_for == 1][:MOST_IN_DIGEST]
+    data = {"total": sum(word.stands_for for word in words), "events": shown}
+    return replace(words[-1], type=DIGEST, data=data, stands_for=1)
 
 
 def body(type: str, at: datetime, data: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ from app.domain import changing, jobs
 from app.domain.changing import Change
 from app.domain.errors import CorrectionNotFound, CorrectionRemoved, CorrectionSuperseded, PreconditionFailed
 from app.domain.jobs import Job
+from app.domain.messages import WITH_OWNER
 from app.domain.model import Actor, Caller, Principal, Standing
 from app.domain.permission import may, need
 from app.services.fold import fold_pending
@@ -96,7 +97,7 @@ def write(tx: Db, held: Held, asked: Change, by: Actor, caller: Principal, follo
     shown = standings.save(tx, held.changed(after), link, Note(asked.note, caller) if asked.note else None, now)
     _tell(tx, held, after, asked, by)
     if after.status == "with-owner" and held.standing.status != "with-owner":
-        following = [*following, jobs.notify("correction.with-owner", held.id, str(shown.version))]
+        following = [*following, jobs.notify(WITH_OWNER, held.id, str(shown.version))]
     outbox.put(tx, held.tenant_id, [jobs.route(held.id), *following])
     return shown
 

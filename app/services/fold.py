@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from app.domain import jobs, lifecycle
 from app.domain.jobs import Job
-from app.domain.model import RULE, Actor, Standing
+from app.domain.messages import FIXED, REOPENED, WITH_OWNER
+from app.domain.model import RULE, Actor, Standing, Status
 from app.store import history, standings, test_runs
 from app.store.engine import Db
 from app.store.standings import Held, Pending
@@ -20,16 +21,16 @@ def fold_pending(tx: Db, held: Held) -> tuple[Standing, list[Job]]:
         after = lifecycle.decide(held.corrected, standing, event.occasion)
         if after is not None:
             _tell(tx, held, standing, after, event)
-            following += [jobs.notify(told, held.id, event_key(event.seq)) for told in told_of(after)]
+            following += [jobs.notify(told, held.id, event_key(event.seq)) for told in told_of(after.status)]
             standing = after
     return standing, following
 
 
-def told_of(after: Standing) -> list[str]:
-    """The notices that a transition by an event brings."""
-    if after.status == "fixed":
-        return ["correction.fixed"]
-    return ["correction.reopened"] + (["correction.with-owner"] if after.status == "with-owner" else [])
+def told_of(becomes: Status) -> list[str]:
+    """What is told of a transition by an event."""
+    if becomes == "fixed":
+        return [FIXED]
+    return [REOPENED, WITH_OWNER] if becomes == "with-owner" else [REOPENED]
 
 
 def event_key(seq: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from app.domain.endpoints import Endpoint
-from app.domain.messages import Word
+from app.domain.messages import Word, together
 from app.store.engine import Db
 from app.store.ids import new_id
 
@@ -16,9 +16,9 @@ SELECT word_sha256 FROM delivery_words
  WHERE tenant_id = %(tenant)s AND endpoint_id = %(endpoint)s AND word_sha256 = ANY (%(keys)s::bytea[])
 """
 _JOIN = """
-INSERT INTO delivery_words (tenant_id, endpoint_id, word_sha256, delivery_id, type, at, body)
-SELECT %(tenant)s, %(endpoint)s, decode(n.key, 'hex'), %(delivery)s, n.type, n.at, n.body
-  FROM json_to_recordset(%(words)s) AS n(key text, type text, at timestamptz, body text)
+INSERT INTO delivery_words (tenant_id, endpoint_id, word_sha256, delivery_id, type, at, body, stands_for)
+SELECT %(tenant)s, %(endpoint)s, decode(n.key, 'hex'), %(delivery)s, n.type, n.at, n.body, n.stands_for
+  FROM json_to_recordset(%(words)s) AS n(key text, type text, at timestamptz, body text, stands_for integer)
 ON CONFLICT DO NOTHING
 """
 _EACH_ALONE = """
@@ -46,6 +46,8 @@ def add(db: Db, tenant_id: str, endpoint: Endpoint, words: Sequence[Word], most_
     if not fresh:
         return
     alone = endpoint.digest_seconds == 0
+    if alone and any(word.stands_for > 1 for word in fresh):
+        fresh = [together(fresh)]
     values = {"tenant": tenant_id, "endpoint": endpoint.id, "words": _rows(fresh, None if alone else most_bodies)}
     if alone:
         db.run(_EACH_ALONE, values)
@@ -63,7 +65,8 @@ def _rows(words: Sequence[Word], most_bodies: int | None) -> str:
                 "delivery": new_id(),
                 "type": word.type,
                 "at": word.at.isoformat(),
-                "body": word.body if most_bodies is None or place < most_bodies else None,
+                "body": word.body if word.stands_for == 1 and (most_bodies is None or place < most_bodies) else None,
+                "stands_for": word.stands_for,
             }
             for place, word in enumerate(words)
         ]

@@ -9,7 +9,7 @@ from app.domain.running import Current, Latest
 from app.store.engine import Db
 from app.store.ids import new_id
 
-Keys = dict[str, str | None]
+Keys = dict[str, str]
 
 _KNOWN = """
 SELECT true FROM running

@@ -79,9 +79,9 @@ def _bytes(value: Any) -> bytes | None:
 
 
 def collected(db: Db, tenant_id: str, delivery_id: str, most: int) -> tuple[int, list[str], str]:
-    """What a message collected: how many words, the bodies of the first ``most``, the type of the first."""
+    """What a message collected: how many events, the bodies of the first ``most``, the type of the first."""
     rows = db.rows(
-        "SELECT count(*) OVER (), body, type FROM delivery_words WHERE tenant_id = %s AND delivery_id = %s"
+        "SELECT sum(stands_for) OVER (), body, type FROM delivery_words WHERE tenant_id = %s AND delivery_id = %s"
         " ORDER BY body IS NULL, at, word_sha256 LIMIT %s",
         (tenant_id, delivery_id, most),
     )

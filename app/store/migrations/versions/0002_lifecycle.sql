@@ -142,3 +142,18 @@ CREATE TABLE pass_batches (
     CONSTRAINT pass_batches_pk PRIMARY KEY (tenant_id, project_id, subject_kind, subject_id, after_id),
     CONSTRAINT pass_batches_pass_fk FOREIGN KEY (tenant_id, project_id, subject_kind, subject_id) REFERENCES passes
 );
+
+-- What a pass will tell of: per event how often it happened, and of the first hundred the correction and the event's seq.
+CREATE TABLE pass_notices (
+    tenant_id text NOT NULL,
+    project_id text NOT NULL,
+    subject_kind text NOT NULL,
+    subject_id text NOT NULL,
+    event text NOT NULL,
+    total integer NOT NULL,
+    first_ids text[] NOT NULL,
+    first_seqs bigint[] NOT NULL,
+    CONSTRAINT pass_notices_pk PRIMARY KEY (tenant_id, project_id, subject_kind, subject_id, event),
+    CONSTRAINT pass_notices_pass_fk FOREIGN KEY (tenant_id, project_id, subject_kind, subject_id) REFERENCES passes
+        ON DELETE CASCADE
+);

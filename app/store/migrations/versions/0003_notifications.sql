@@ -67,7 +67,7 @@ CREATE INDEX deliveries_due_ix ON deliveries (due_at) WHERE status = 'pending';
 CREATE INDEX deliveries_newest_ix ON deliveries (tenant_id, endpoint_id, created_at DESC, id DESC);
 CREATE INDEX deliveries_ended_ix ON deliveries (ended_at) WHERE ended_at IS NOT NULL;
 
--- Which words a message tells, each once an endpoint. body: of those that a digest shows.
+-- Which words a message tells, each once an endpoint. body: of those that a digest shows. A word may stand for many.
 CREATE TABLE delivery_words (
     tenant_id text NOT NULL,
     endpoint_id text NOT NULL,
@@ -76,6 +76,7 @@ CREATE TABLE delivery_words (
     type text NOT NULL,
     at timestamptz(3) NOT NULL,
     body text,
+    stands_for integer NOT NULL DEFAULT 1,
     CONSTRAINT delivery_words_pk PRIMARY KEY (tenant_id, endpoint_id, word_sha256),
     CONSTRAINT delivery_words_delivery_fk FOREIGN KEY (tenant_id, delivery_id) REFERENCES deliveries ON DELETE CASCADE
 );
