@@ -12,11 +12,13 @@ from typing import IO
 
 import psutil
 
+from app.failure import Failure
+
 _LEFTOVER_SECONDS = 20.0
 
 
-class FolderRefused(Exception):
-    """The folder can't be used, or not now. The message is one line for an operator."""
+class FolderRefused(Failure):
+    """The folder can't be used, or not now."""
 
 
 class DataFolder:

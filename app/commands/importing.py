@@ -19,8 +19,9 @@ from typing import Any, BinaryIO
 import click
 import httpx
 
-from app.commands.failures import Failure
-from app.commands.remote import Remote, accepted, error_of, of_service, service
+from app.commands.services import of_service, service
+from app.failure import Failure
+from app.remote import Remote, accepted, error_of
 
 _LINES, _BYTES = 200, 4 * 1024 * 1024
 """Most lines and bytes of one request with runs."""

@@ -15,7 +15,7 @@ from granian.log import LogLevels
 
 from app import log
 from app.commands.database import prepare, settings_with_database
-from app.commands.failures import Failure
+from app.failure import Failure
 from app.supervisor import die_with_parent
 from app.wsgi import from_environment
 

@@ -9,8 +9,8 @@ from typing import Literal
 import click
 
 from app.commands.database import address_in
-from app.commands.failures import Failure
 from app.config import read_settings
+from app.failure import Failure
 from app.services.issue_tokens import Wanted, issue_token
 from app.store import tokens
 from app.store.engine import create_engine

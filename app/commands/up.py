@@ -8,6 +8,7 @@ import os
 import shlex
 import shutil
 import sys
+import threading
 import time
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,10 @@ from app.commands.database import prepare
 from app.commands.serve import need_free
 from app.config import Settings, read_settings
 from app.data_folder import DataFolder, write_private
+from app.demo.account import account
+from app.demo.load import Demo
+from app.failure import Failure
+from app.remote import Remote
 from app.store.ids import new_secret
 from app.supervisor import Program, Stopped, Supervisor
 
@@ -30,7 +35,8 @@ _START_SECONDS = 60
 @click.option("--host", help="Address to listen on (default: CORRIGENDA_HOST).")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port to listen on (default: CORRIGENDA_PORT).")
 @click.option("--data", type=click.Path(path_type=Path), help="Folder for everything it keeps (default: ./data).")
-def up(host: str | None, port: int | None, data: Path | None) -> None:
+@click.option("--demo", is_flag=True, help="Load a small data set and tell what became of it.")
+def up(host: str | None, port: int | None, data: Path | None, demo: bool) -> None:
     """Run everything on this machine until Ctrl-C.
 
     Brings its own PostgreSQL and Redis-compatible server unless DATABASE_URL and REDIS_URL are set.
@@ -43,7 +49,10 @@ def up(host: str | None, port: int | None, data: Path | None) -> None:
     need_free(settings.host, settings.port, patience=0.5)
     try:
         with Supervisor(_say, held) as supervisor:
-            _Machine(supervisor, folder, settings).start(began)
+            machine = _Machine(supervisor, folder, settings)
+            machine.start(began)
+            if demo:
+                machine.show_demo()
             supervisor.watch()
             _say("Stopping")
     except Stopped:
@@ -58,20 +67,35 @@ class _Machine:
         self._supervisor = supervisor
         self._folder = folder
         self._settings = settings
+        self._own_token = not settings.bootstrap_token
 
     def start(self, began: float) -> None:
         shutil.rmtree(self._folder.metrics, ignore_errors=True)
         self._start_servers()
-        made = self._token()
+        self._make_token()
         prepare(self._settings)
         self._supervisor.wait_until(self._ready, self._start_program("api"), _START_SECONDS)
         for name in ("worker", "relay", "beat"):
             self._start_program(name)
         _say(f"Ready at {self._address} after {time.monotonic() - began:.1f} s; logs are in {self._folder.logs}")
-        if made:
-            _say(f"The admin token of tenant default is in {made}:")
-            token = shlex.quote(str(made))
-            click.echo(f'  curl -H "Authorization: Bearer $(cat {token})" {self._address}/v1/me')
+        if self._own_token:
+            _say(f"The admin token of tenant default is in {self._folder.admin_token}:")
+        click.echo(f'  curl -H "Authorization: Bearer {self._shell_token}" {self._address}/v1/me')
+
+    def show_demo(self) -> None:
+        """Load and tell beside the supervision, which must go on."""
+        threading.Thread(target=self._demo, name="demo", daemon=True).start()
+
+    def _demo(self) -> None:
+        token = self._settings.bootstrap_token
+        try:
+            with Remote(self._address, token) as admin, Demo(admin, self._folder.path / "demo-tokens.json") as demo:
+                recorded = demo.load()
+                _say(f"The demo's data are in; {recorded} corrections were recorded now")
+                click.echo("\n" + account(demo, self._shell_token) + "\n")
+                _say("Serving until Ctrl-C")
+        except Failure as error:
+            _say(f"The demo stopped: {error}")
 
     @property
     def _address(self) -> str:
@@ -102,16 +126,21 @@ class _Machine:
             supervisor.wait_until(answers, program, _RECOVERY_SECONDS)
         self._settings = settings
 
-    def _token(self) -> Path | None:
-        """Make sure that there is a bootstrap token. Gives the file that it is kept in, if it is ours."""
+    def _make_token(self) -> None:
+        """Without a bootstrap token there is one all the same: made on the first start, and kept."""
+        if not self._own_token:
+            return
         note = self._folder.admin_token
-        if self._settings.bootstrap_token:
-            return None
         if not note.exists():
             write_private(note, new_secret())
-        token = note.read_text("utf-8").strip()
-        self._settings = dataclasses.replace(self._settings, bootstrap_token=token)
-        return note
+        self._settings = dataclasses.replace(self._settings, bootstrap_token=note.read_text("utf-8").strip())
+
+    @property
+    def _shell_token(self) -> str:
+        """The admin's token in the words of a shell."""
+        if self._own_token:
+            return f"$(cat {shlex.quote(str(self._folder.admin_token))})"
+        return "$CORRIGENDA_BOOTSTRAP_TOKEN"
 
     def _start_program(self, name: str) -> Program:
         program = Program(

@@ -6,8 +6,8 @@ import click
 
 from app import log, metrics
 from app.commands.database import prepare, settings_with_database
-from app.commands.failures import Failure
 from app.config import Settings
+from app.failure import Failure
 from workers.celery import run_beat, run_worker
 from workers.relay import run_relay
 

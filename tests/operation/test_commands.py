@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 from sqlalchemy import Engine
 
 from app.cli import main
-from app.commands.failures import Failure
 from app.commands.importing import Corrections, Note, run
-from app.commands.remote import Remote
+from app.failure import Failure
+from app.remote import Remote
 from app.store import tokens
 from app.store.engine import reading
 from app.store.migrate import head

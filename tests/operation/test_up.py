@@ -73,3 +73,16 @@ def test_a_crashed_program_is_started_again_and_said_so(data: Path) -> None:
                     child.kill()
         wait_for(lambda: machine.output.count("starting it again in 1 s") >= 3)
         wait_for(lambda: machine.get("/v1/me", token) is not None)
+
+
+def test_the_demo_tells_what_became_of_its_corrections_and_can_be_shown_again(data: Path) -> None:
+    with Machine(data, None, "--demo") as first:
+        wait_for(lambda: "Serving until Ctrl-C" in first.output)
+        assert "34 corrections were recorded now" in first.output
+        assert "33 corrections of shop's runs" in first.output
+        assert "queue    owner, ready since" in first.output
+        assert "inbox    of ines, who owns support: correction.with-owner" in first.output
+    with Machine(data, first.port, "--demo") as second:
+        wait_for(lambda: second.output.count("Serving until Ctrl-C") == 2)
+        assert "\nThe demo's data are in; 0 corrections were recorded now" in second.output
+        assert second.output.count("33 corrections of shop's runs") == 2

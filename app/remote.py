@@ -1,36 +1,20 @@
-"""A running service, as a command of its callers sees it: over HTTP, with a token."""
+"""A running service, as its callers see it: over HTTP, with a token."""
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
-import click
 import httpx
 
-from app.commands.failures import Failure
-from app.config import read_settings
-from app.data_folder import DataFolder
-
-Command = TypeVar("Command", bound=Callable[..., Any])
+from app.failure import Failure
 
 _TRIES = 8
 _LONGEST_WAIT = 15.0
 _PASSING = frozenset({429, 502, 503, 504})
 _TIMEOUT = httpx.Timeout(10, read=300)
-
-
-def of_service(command: Command) -> Command:
-    """Options that say which service is meant, and who asks: ``url`` and ``token``."""
-    url = click.option("--url", envvar="CORRIGENDA_URL", help="The service (CORRIGENDA_URL; default: this machine's).")
-    token = click.option(
-        "--token", envvar="CORRIGENDA_TOKEN", help="A token (CORRIGENDA_TOKEN; default: that of `corrigenda up` here)."
-    )
-    return url(token(command))
 
 
 class Remote:
@@ -39,9 +23,11 @@ class Remote:
     def __init__(self, url: str, token: str) -> None:
         self.url = url.rstrip("/")
         self._met = False
-        self._client = httpx.Client(
-            base_url=self.url, headers={"Authorization": f"Bearer {token}"}, timeout=_TIMEOUT, trust_env=False
-        )
+        headers = {"Authorization": f"Bearer {token}"}
+        try:
+            self._client = httpx.Client(base_url=self.url, headers=headers, timeout=_TIMEOUT, trust_env=False)
+        except (httpx.InvalidURL, ValueError) as error:
+            raise Failure(f"{url} isn't an address such as http://127.0.0.1:8400.") from error
 
     def __enter__(self) -> Self:
         return self
@@ -120,27 +106,6 @@ def error_of(answer: httpx.Response) -> str:
         return f"{error['code']}: {error['message']}"
     except (ValueError, KeyError, TypeError):
         return f"HTTP status {answer.status_code}, and not an answer of Corrigenda"
-
-
-def service(url: str | None, token: str | None) -> Remote:
-    """The service that the options name; without them, the one that `corrigenda up` runs on this machine.
-
-    :raises Failure: if there is no token.
-    """
-    settings = read_settings(os.environ)
-    note = DataFolder(Path(settings.data)).admin_token
-    if not token:
-        try:
-            token = note.read_text("utf-8").strip()
-        except OSError as error:
-            raise Failure(
-                f"There is no token ({note} isn't there): name one with --token or CORRIGENDA_TOKEN."
-            ) from error
-    url = url or f"http://127.0.0.1:{settings.port}"
-    try:
-        return Remote(url, token)
-    except (httpx.InvalidURL, ValueError) as error:
-        raise Failure(f"--url {url} isn't an address such as http://127.0.0.1:8400.") from error
 
 
 def _seconds(text: str | None) -> float:
