@@ -135,6 +135,8 @@ CREATE INDEX runs_not_completed_ix ON runs (tenant_id, status, arrived_at DESC, 
 CREATE INDEX runs_turns_ix ON runs (tenant_id, conversation_id, (coalesce(started_at, arrived_at)) DESC, arrival DESC)
     WHERE conversation_id IS NOT NULL AND messages IS NOT NULL;
 CREATE INDEX runs_parent_ix ON runs (tenant_id, parent_run_id) WHERE parent_run_id IS NOT NULL;
+-- The erased ones, so that a test set is told from few rows which of its runs to leave out.
+CREATE INDEX runs_erased_ix ON runs (tenant_id, id) WHERE erased_at IS NOT NULL;
 
 -- A corrected run's input and output as they came, and what a replay needs besides (added by a worker).
 CREATE TABLE copies (
