@@ -20,10 +20,12 @@ _COMMANDS = {
     "token": "app.commands.token",
     "import": "app.commands.importing",
     "export": "app.commands.exporting",
+    "test-set": "app.commands.test_set",
+    "test-run": "app.commands.test_run",
     "doctor": "app.commands.doctor",
     "openapi": "app.commands.openapi",
 }
-"""In the order of ``--help``. A module defines the command under its name, with a ``_`` behind a reserved word."""
+"""In the order of ``--help``. A module defines the command under its name: ``_`` for ``-``, and behind a keyword."""
 
 
 class _Commands(click.Group):
@@ -33,7 +35,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        name = cmd_name + "_" * keyword.iskeyword(cmd_name)
+        name = cmd_name.replace("-", "_") + "_" * keyword.iskeyword(cmd_name)
         command: click.Command = getattr(importlib.import_module(_COMMANDS[cmd_name]), name)
         return command
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
+from app.commands.download import download, named
 from app.commands.services import of_service, service
-from app.failure import Failure
 
 
 @click.command()
@@ -18,19 +17,5 @@ from app.failure import Failure
 @of_service
 def export(shape: str, filters: tuple[str, ...], output: Path | None, url: str | None, token: str | None) -> None:
     """Download corrections, newest first."""
-    params = [("format", shape)]
-    for text in filters:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise Failure(f"--filter {text} isn't NAME=VALUE.")
-        params.append((name, value))
-    with service(url, token) as remote, remote.streamed("/v1/corrections/export", params) as pieces:
-        if output is None:
-            for piece in pieces:
-                sys.stdout.buffer.write(piece)
-            sys.stdout.buffer.flush()
-            return
-        fresh = output.with_name(output.name + ".part")
-        with fresh.open("wb") as file:
-            file.writelines(pieces)
-        fresh.replace(output)
+    with service(url, token) as remote:
+        download(remote, "/v1/corrections/export", [("format", shape), *named(filters)], output)
