@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, values
+from prometheus_client import CollectorRegistry, Counter, Histogram, Metric, generate_latest, values
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
 
 _FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """Where prometheus-client looks for the folder whenever it opens a file there."""
@@ -100,12 +103,36 @@ def delivery(kind: str, outcome: str) -> None:
     instruments().deliveries.labels(kind, outcome).inc()
 
 
-def exposed() -> bytes:
-    """All counters, of all processes that share the folder, in Prometheus's text format."""
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """How something stands now: ``value`` under ``name``, for each set of ``labels``."""
+
+    name: str
+    meaning: str
+    value: float
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+class _Gauges(Collector):
+    def __init__(self, gauges: Iterable[Gauge]) -> None:
+        self._gauges = gauges
+
+    def collect(self) -> Iterable[Metric]:
+        families: dict[str, GaugeMetricFamily] = {}
+        for gauge in self._gauges:
+            family = families.setdefault(
+                gauge.name, GaugeMetricFamily(gauge.name, gauge.meaning, labels=list(gauge.labels))
+            )
+            family.add_metric(list(gauge.labels.values()), gauge.value)
+        return families.values()
+
+
+def exposed(gauges: Iterable[Gauge] = ()) -> bytes:
+    """All counters, of all processes that share the folder, and ``gauges``, in Prometheus's text format."""
     instruments()
-    folder = os.environ.get(_FOLDER)
+    folder, shown = os.environ.get(_FOLDER), CollectorRegistry()
+    shown.register(_Gauges(gauges))
     if not folder:
-        return generate_latest(_own)
-    shared = CollectorRegistry()
-    MultiProcessCollector(shared, path=folder)  # type: ignore[no-untyped-call]
-    return generate_latest(shared)
+        return generate_latest(_own) + generate_latest(shown)
+    MultiProcessCollector(shown, path=folder)  # type: ignore[no-untyped-call]
+    return generate_latest(shown)

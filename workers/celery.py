@@ -18,7 +18,7 @@ from kombu import Connection, Queue
 
 from app import log
 from app.config import Settings
-from app.domain.jobs import DEFAULT_QUEUE, IMPROVE_QUEUE
+from app.domain.jobs import CHORES_QUEUE, DEFAULT_QUEUE, IMPROVE_QUEUE
 from workers import notices, routing, snapshots, supersession, transitions
 from workers.deliveries import Beside
 from workers.housekeeping import Chore, chores, tend
@@ -58,7 +58,7 @@ def create_celery(settings: Settings) -> Celery:
         task_serializer="json",
         accept_content=["json"],
         task_default_queue=DEFAULT_QUEUE,
-        task_queues=[Queue(DEFAULT_QUEUE), Queue(IMPROVE_QUEUE)],
+        task_queues=[Queue(DEFAULT_QUEUE), Queue(CHORES_QUEUE), Queue(IMPROVE_QUEUE)],
         task_ignore_result=True,
         task_acks_late=True,
         task_reject_on_worker_lost=True,
@@ -89,7 +89,7 @@ def create_celery(settings: Settings) -> Celery:
             chore.job: {
                 "task": chore.job,
                 "schedule": chore.every_seconds,
-                "options": {"queue": DEFAULT_QUEUE, "expires": chore.every_seconds},
+                "options": {"queue": CHORES_QUEUE, "expires": chore.every_seconds},
             }
             for chore in chores(settings)
         },
@@ -133,7 +133,7 @@ def run_worker(settings: Settings, handlers: Sequence[Handler] = HANDLERS) -> No
         concurrency=settings.worker_processes,
         pool="prefork",
         optimization="fair",
-        queues=[DEFAULT_QUEUE],
+        queues=[DEFAULT_QUEUE, CHORES_QUEUE],
         loglevel=logging.INFO,
         without_gossip=True,
         without_mingle=True,

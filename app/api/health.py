@@ -12,6 +12,7 @@ from app.api.routes import Answer, Call, Routes, answer
 from app.api.schemas.health import Alive, Ready
 from app.domain.errors import DatabaseBusy, NotReady
 from app.store.engine import RETRY_SECONDS, Db
+from app.store.gauges import gauges_of
 from app.store.migrate import schema_of
 
 routes = Routes("operation")
@@ -40,8 +41,12 @@ def readyz(call: Call) -> Answer:
 
 @routes.add("GET", "/metrics", answers={200: None}, public=True, media_types=(METRICS,))
 def show_metrics(call: Call) -> Answer:
-    """What Prometheus scrapes."""
-    return Answer(200, metrics.exposed(), content_type=METRICS)
+    """What Prometheus scrapes. Without the database, what this machine's processes counted is still shown."""
+    try:
+        gauges = list(gauges_of(call.db))
+    except (DatabaseBusy, psycopg2.Error):
+        gauges = []
+    return Answer(200, metrics.exposed(gauges), content_type=METRICS)
 
 
 def _database(db: Db) -> dict[str, Any]:

@@ -22,6 +22,8 @@ SWEEP = "corrigenda.sweep"
 
 DEFAULT_QUEUE = "corrigenda"
 IMPROVE_QUEUE = "improve"
+CHORES_QUEUE = "corrigenda.chores"
+"""Of the periodic tasks: they don't wait behind a long queue of jobs."""
 
 QUEUE_OF: dict[str, str] = {IMPROVE: IMPROVE_QUEUE}
 """Celery queue of a task; ``DEFAULT_QUEUE`` for those not named."""
