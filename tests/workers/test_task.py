@@ -179,3 +179,21 @@ def test_a_job_in_steps_commits_each(
     runner.run(Handler(JOB, effect), tenant, put("x"))
     assert effects_of(engine, tenant) == ["a", "b", "c"]
     assert rows_of(engine, tenant)[0]["done"]
+
+
+def test_a_long_job_in_steps_lets_others_have_their_turn(
+    engine: Engine, tenant: str, runner: Runner, put: Callable[..., list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task, "STEPPING_SECONDS", 0.0)
+    steps: list[str] = []
+
+    def step(tx: Db, tenant_id: str, jobs: list[Ids]) -> bool:
+        steps.append("step")
+        return len(steps) < 2
+
+    ids = put("x")
+    runner.run(Handler(JOB, step), tenant, ids)
+    row = rows_of(engine, tenant)[0]
+    assert (len(steps), row["done"], row["later"]) == (1, False, False)
+    runner.run(Handler(JOB, step), tenant, ids)
+    assert rows_of(engine, tenant)[0]["done"]
