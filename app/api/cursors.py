@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import time
 from collections.abc import Callable
 from datetime import datetime
 from functools import cached_property
@@ -27,8 +28,9 @@ class Sealer:
     ``secret`` is asked for when it is first needed: the database that keeps it may not be there yet.
     """
 
-    def __init__(self, secret: Callable[[], str]) -> None:
+    def __init__(self, secret: Callable[[], str], clock: Callable[[], float] = time.time) -> None:
         self._secret = secret
+        self._clock = clock
 
     @cached_property
     def _fernet(self) -> Fernet:
@@ -38,7 +40,7 @@ class Sealer:
         """A cursor for the page after ``position``."""
         at, last_id = position
         content = json.dumps([binding, at.isoformat(), last_id]).encode()
-        return self._fernet.encrypt(content).decode().rstrip("=")
+        return self._fernet.encrypt_at_time(content, int(self._clock())).decode().rstrip("=")
 
     def open(self, cursor: str, binding: str) -> Position:
         """Where the page before ended.
@@ -46,13 +48,24 @@ class Sealer:
         :raises BadInput: for any cursor that wasn't sealed for this ``binding`` within a day.
         """
         try:
-            padded = cursor.encode() + b"=" * (-len(cursor) % 4)
-            sealed_binding, at, last_id = json.loads(self._fernet.decrypt(padded, ttl=DAY))
+            sealed = _padded(cursor)
+            sealed_binding, at, last_id = json.loads(self._fernet.decrypt_at_time(sealed, DAY, int(self._clock())))
         except (InvalidToken, ValueError):
             raise _unusable() from None
         if sealed_binding != binding:
             raise _unusable()
         return datetime.fromisoformat(at), last_id
+
+
+def _padded(cursor: str) -> bytes:
+    """What was sealed. Base64 spells some bytes in several ways: only the one that we gave out is a cursor.
+
+    :raises ValueError: for any other.
+    """
+    padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
+    if base64.urlsafe_b64encode(base64.urlsafe_b64decode(padded)) != padded or cursor.endswith("="):
+        raise ValueError
+    return padded
 
 
 def _unusable() -> BadInput:

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from app.api.schemas.base import Query, Several
-from app.api.schemas.issues import load, refusal
+from app.api.schemas.issues import escape, load, refusal
 from app.domain.errors import BadInput
 
 _NONE = Query()
@@ -49,16 +49,17 @@ def _parameters(query: bytes) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for part in query.split(b"&"):
         if part:
-            name, _, value = part.partition(b"=")
-            found.setdefault(_text(name), []).append(_text(value))
+            sent_name, _, sent = part.partition(b"=")
+            name = _text(sent_name, sent_name)
+            found.setdefault(name, []).append(_text(sent, sent_name))
     return found
 
 
-def _text(encoded: bytes) -> str:
+def _text(encoded: bytes, name: bytes) -> str:
     try:
         if _BROKEN_ESCAPE.search(encoded):
             raise ValueError
         return unquote_to_bytes(encoded.replace(b"+", b" ")).decode("utf-8")
     except ValueError:
-        shown = encoded.decode("ascii", "backslashreplace")
-        raise BadInput(f"The query's {shown!r} is not percent-encoded UTF-8.") from None
+        shown = name.decode("ascii", "backslashreplace")
+        raise BadInput.at(f"/query/{escape(shown)}", "is not percent-encoded UTF-8") from None

@@ -32,6 +32,15 @@ RETRY_SECONDS = 2
 ABANDONED_MS = 2_000
 """A statement that still runs, or waits for a lock, so long after its process was killed ends and undoes its work."""
 
+_LIVENESS: dict[str, Any] = {
+    "connect_timeout": 5,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+"""How soon a server that is gone without a word is noticed, as libpq has it: seconds, but milliseconds in the last."""
+
 _BUSY = (
     psycopg2.OperationalError,
     psycopg2.InterfaceError,
@@ -169,9 +178,7 @@ def create_engine(
     )
 
     def connect() -> Any:
-        connection = psycopg2.connect(
-            plain_url(url), options=options, application_name=application_name, connect_timeout=5
-        )
+        connection = psycopg2.connect(plain_url(url), options=options, application_name=application_name, **_LIVENESS)
         connection.autocommit = True
         psycopg2.extras.register_default_json(connection, loads=_as_is)
         psycopg2.extras.register_default_jsonb(connection, loads=_as_is)
