@@ -34,7 +34,16 @@ def chores(settings: Settings) -> tuple[Chore, ...]:
     trim = partial(upkeep.trim_trail, hours=settings.trail_hours)
     return (
         Chore(HOUSEKEEPING, 300, {"answers": upkeep.expire_answers, "trail": trim}),
-        Chore(SWEEP, 60, {"captures": sweep.sweep_captures, "queues": sweep.sweep_queues, "seen": sweep.be_seen}),
+        Chore(
+            SWEEP,
+            60,
+            {
+                "captures": sweep.sweep_captures,
+                "events": sweep.sweep_events,
+                "queues": sweep.sweep_queues,
+                "seen": sweep.be_seen,
+            },
+        ),
     )
 
 

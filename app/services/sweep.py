@@ -16,6 +16,14 @@ def sweep_captures(tx: Db) -> bool:
     return count == upkeep.BATCH
 
 
+def sweep_events(tx: Db) -> bool:
+    """Ask for the application of events that nobody is about to apply; true if there may be more."""
+    count = upkeep.ask_applications(tx)
+    if count:
+        log.log.warning("sweep: events weren't applied and without a job", count=count)
+    return count == upkeep.BATCH
+
+
 def sweep_queues(tx: Db) -> bool:
     """Put right the queues of corrections that they aren't true to; true if there may be more."""
     misplaced = upkeep.misplaced(tx)

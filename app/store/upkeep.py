@@ -5,7 +5,7 @@ Its statements span all tenants, in bounded batches.
 
 from __future__ import annotations
 
-from app.domain.jobs import CAPTURE
+from app.domain.jobs import APPLY, CAPTURE
 from app.store.engine import Db
 
 BATCH = 1000
@@ -43,15 +43,22 @@ def trim_trail(db: Db, hours: int) -> bool:
     return db.run(_TRIM_TRAIL, {"hours": hours, "batch": BATCH}) == BATCH
 
 
+def _not_asked(job: str, tenant: str, ids: str) -> str:
+    """A condition: there is no such job about ``ids``, under way or dead, each read from an index of its own."""
+    same = f"FROM outbox o WHERE o.job = '{job}' AND o.tenant_id = {tenant} AND o.ids::jsonb = {ids}"
+    return (
+        f"NOT EXISTS (SELECT {same} AND o.done_at IS NULL AND o.dead_at IS NULL)"
+        f" AND NOT EXISTS (SELECT {same} AND o.dead_at IS NOT NULL)"
+    )
+
+
+_CAPTURE_IDS = "jsonb_build_object('runId', c.run_id)"
 _CAPTURES = f"""
 INSERT INTO outbox (tenant_id, job, ids)
-SELECT c.tenant_id, '{CAPTURE}', json_build_object('runId', c.run_id)
+SELECT c.tenant_id, '{CAPTURE}', {_CAPTURE_IDS}
   FROM copies c
  WHERE c.context_at IS NULL AND c.erased_at IS NULL AND c.taken_at < now() - interval '1 minute'
-   AND NOT EXISTS (SELECT FROM outbox o WHERE o.done_at IS NULL AND o.dead_at IS NULL AND o.job = '{CAPTURE}'
-                      AND o.tenant_id = c.tenant_id AND o.ids::json->>'runId' = c.run_id)
-   AND NOT EXISTS (SELECT FROM outbox o WHERE o.dead_at IS NOT NULL AND o.job = '{CAPTURE}'
-                      AND o.tenant_id = c.tenant_id AND o.ids::json->>'runId' = c.run_id)
+   AND {_not_asked(CAPTURE, "c.tenant_id", _CAPTURE_IDS)}
  ORDER BY c.taken_at LIMIT %(batch)s
 """
 
@@ -59,6 +66,24 @@ SELECT c.tenant_id, '{CAPTURE}', json_build_object('runId', c.run_id)
 def ask_captures(db: Db) -> int:
     """Ask anew for the context of copies that have waited a minute for it with no job under way; how many."""
     return db.run(_CAPTURES, {"batch": BATCH})
+
+
+_APPLY_IDS = "jsonb_build_object('projectId', w.project_id, 'subjectKind', w.subject_kind, 'subjectId', w.subject_id)"
+_APPLICATIONS = f"""
+INSERT INTO outbox (tenant_id, job, ids)
+SELECT w.tenant_id, '{APPLY}', {_APPLY_IDS}
+  FROM running w
+  JOIN accepted_events e ON e.tenant_id = w.tenant_id AND e.project_id = w.project_id
+   AND e.subject_kind = w.subject_kind AND e.subject_id = w.subject_id AND e.seq = w.applied_seq + 1
+ WHERE w.applied_seq < w.accepted_seq AND e.accepted_at < now() - interval '1 minute'
+   AND {_not_asked(APPLY, "w.tenant_id", _APPLY_IDS)}
+ LIMIT %(batch)s
+"""
+
+
+def ask_applications(db: Db) -> int:
+    """Ask anew to apply events that were accepted a minute ago with no job under way; of how many subjects."""
+    return db.run(_APPLICATIONS, {"batch": BATCH})
 
 
 # Both sides are read from indexes alone, in the same order; the row is looked at only when something is wrong.

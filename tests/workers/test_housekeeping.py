@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +18,7 @@ from app.store.engine import create_engine, reading
 from app.store.migrate import migrate
 from app.transaction import transaction
 from tests.conftest import new_database
-from tests.factories import a_correction
+from tests.factories import a_correction, a_run
 from workers.housekeeping import Chore, chores, tend
 from workers.task import Runner
 
@@ -91,6 +92,21 @@ def test_a_forgotten_capture_is_asked_for_once(engine: Engine, tenant: str, runn
         do(runner, SWEEP)
     runs = count(engine, "SELECT array_agg(ids::json->>'runId' ORDER BY id) FROM outbox")
     assert runs == ["under-way", "dead", "forgotten"]
+
+
+def test_forgotten_events_are_applied(engine: Engine, tenant: str, runner: Runner) -> None:
+    a_run(engine, tenant)
+    with transaction(engine) as tx:
+        tx.run("UPDATE running SET accepted_seq = 2, applied_seq = 1 WHERE tenant_id = %s", (tenant,))
+        tx.run(
+            "INSERT INTO accepted_events (tenant_id, project_id, subject_kind, subject_id, seq, kind, accepted_at,"
+            " moved, decides) VALUES (%s, 'p', 'agent', 'support', 2, 'deploy', %s, true, 'none')",
+            (tenant, LONG_AGO),
+        )
+    for _ in range(2):
+        do(runner, SWEEP)
+    asked = json.loads(count(engine, "SELECT json_agg(ids::json) FROM outbox"))
+    assert asked == [{"projectId": "p", "subjectKind": "agent", "subjectId": "support"}]
 
 
 def test_queues_are_put_right(engine: Engine, tenant: str, runner: Runner) -> None:
