@@ -8,11 +8,13 @@ import socket
 import sys
 import warnings
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from celery import Celery, signals
 from celery.apps.beat import Beat
+from celery.beat import Scheduler
 from celery.exceptions import CPendingDeprecationWarning, SecurityWarning
 from kombu import Connection, Queue
 
@@ -50,6 +52,15 @@ class Reconnecting(Connection):
         return super().ensure_connection(*args, **({"interval_max": RECONNECT_SECONDS} | more))
 
 
+class FromTheStart(Scheduler):
+    """Beat's scheduler, kept in memory: a start finds everything due, rather than an interval later."""
+
+    def setup_schedule(self) -> None:
+        super().setup_schedule()
+        for entry in self.schedule.values():
+            entry.last_run_at = entry.default_now() - timedelta(days=1)
+
+
 def create_celery(settings: Settings) -> Celery:
     """The application without tasks: enough to publish."""
     app = Celery("corrigenda", broker=_broker_url(settings.redis_url), set_as_current=False)
@@ -84,7 +95,7 @@ def create_celery(settings: Settings) -> Celery:
         worker_redirect_stdouts=False,
         worker_hijack_root_logger=False,
         timezone="UTC",
-        beat_scheduler="celery.beat:Scheduler",
+        beat_scheduler=FromTheStart,
         beat_schedule={
             chore.job: {
                 "task": chore.job,
