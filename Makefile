@@ -1,36 +1,48 @@
 # The two commands of the README: `make demo` and `make test`. The rest is what CI and developers run.
-PYTHON ?= python3
-BIN := .venv/bin
+PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,\
+	$(if $(shell $(name) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>&1 || echo no),,$(name))))
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check -c constraints.txt
 
 .PHONY: install dev demo test lint types format clean
 
-install: .venv/.installed
+install: $(VENV)/.installed
 
-dev: .venv/.dev
+dev: $(VENV)/.dev
 
-.venv/bin/python:
-	$(PYTHON) -m venv .venv
+$(VENV)/.made:
+	@test -n "$(PYTHON)" || { echo "Corrigenda needs Python 3.11 or newer: install it, or name it with PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Corrigenda needs Python 3.11 or newer; $(PYTHON) isn't. Name another with PYTHON=..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
 
-.venv/.installed: pyproject.toml constraints.txt | .venv/bin/python
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
-	touch $@
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/.made
+	$(PIP) -e .
+	@touch $@
 
-.venv/.dev: .venv/.installed
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	touch $@
+$(VENV)/.dev: $(VENV)/.installed
+	$(PIP) -e '.[dev]'
+	@touch $@
 
 demo: install
 	$(BIN)/corrigenda up --demo
 
 test: dev
-	$(BIN)/pytest -n 2
+	$(BIN)/python -m pytest -n 2
 
 lint: dev
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 
 types: dev
 	$(BIN)/mypy
 
+format: dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
 clean:
-	rm -rf .venv build *.egg-info
+	rm -rf $(VENV) build *.egg-info

@@ -6,6 +6,7 @@ A composition root calls ``share`` before anything is counted; instruments are m
 from __future__ import annotations
 
 import os
+import socket
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -44,7 +45,12 @@ def share(folder: str) -> None:
     """
     Path(folder).mkdir(parents=True, exist_ok=True)
     os.environ[_FOLDER] = folder
-    values.ValueClass = values.MultiProcessValue()  # type: ignore[no-untyped-call]
+    values.ValueClass = values.MultiProcessValue(_process)  # type: ignore[no-untyped-call]
+
+
+def _process() -> str:
+    """A name for this process that none in another container has, which may share the folder but not our numbers."""
+    return f"{socket.gethostname()}-{os.getpid()}"
 
 
 @cache

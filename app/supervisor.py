@@ -89,7 +89,8 @@ class Supervisor:
 
     def __enter__(self) -> Supervisor:
         for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            self._before[name] = signal.signal(name, self._told)
+            if name != signal.SIGHUP or signal.getsignal(name) != signal.SIG_IGN:
+                self._before[name] = signal.signal(name, self._told)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -25,7 +25,7 @@ from app.store.migrate import schema_of
 _OLDEST_SERVER = 140_000
 _SKEW_SECONDS = 2.0
 _LAG_SECONDS = 60.0
-_SEEN_SECONDS = {"relay": 60.0, "sweep": 300.0}
+_RELAY_SECONDS, _SWEEP_SECONDS = 60.0, 300.0
 _FREE_BYTES = 512 * 1024 * 1024
 
 Verdict = Literal["good", "warning", "bad"]
@@ -46,13 +46,18 @@ Findings = Iterator[Finding]
 
 @click.command()
 @click.option("--data", type=click.Path(path_type=Path), help="Folder of `corrigenda up` (default: DATABASE_URL).")
-def doctor(data: Path | None) -> None:
+@click.option("--only", type=click.Choice(["database", "broker", "relay", "workers"]), help="Look at one thing alone.")
+def doctor(data: Path | None, only: str | None) -> None:
     """Check settings, database, broker, workers and clocks. Exits with 1 if anything is bad."""
+    findings = list(_look(data))
+    if only:
+        findings = [f for f in findings if f.what == only] or [f for f in findings if f.verdict == "bad"]
     bad = 0
-    for finding in _look(data):
+    for finding in findings:
         click.echo(f"{_MARKS[finding.verdict]} {finding.what}: {finding.text}")
         bad += finding.verdict == "bad"
-    click.echo("Everything that matters is well." if not bad else f"{bad} of these must be mended.")
+    if not only:
+        click.echo("Everything that matters is well." if not bad else f"{bad} of these must be mended.")
     raise SystemExit(1 if bad else 0)
 
 
@@ -131,21 +136,22 @@ def _server(db: Db) -> Findings:
 
 
 def _processes(db: Db) -> Findings:
-    """The relay says itself that it is at work; a sweep shows that beat, broker and a worker are."""
+    """The relay says itself that it is at work; a sweep, once a minute, shows that beat, broker and a worker are."""
     seen = heartbeats.seconds_since(db)
-    helps = {
-        "relay": "is `corrigenda relay` running?",
-        "sweep": "are `corrigenda worker` and `corrigenda beat` running, and the broker?",
-    }
-    for name, longest in _SEEN_SECONDS.items():
-        ago = seen.get(name)
-        what = "relay" if name == "relay" else "workers"
-        if ago is None:
-            yield Finding("bad", what, f"never seen at work: {helps[name]}")
-        elif ago > longest:
-            yield Finding("bad", what, f"last seen at work {ago:.0f} s ago: {helps[name]}")
-        else:
-            yield Finding("good", what, f"seen at work {ago:.0f} s ago")
+    yield _seen("relay", seen.get("relay"), _RELAY_SECONDS, "is `corrigenda relay` running?")
+    helps = "are `corrigenda worker`, `corrigenda beat` and the broker running?"
+    if "sweep" not in seen and outbox.lag(db).seconds < _LAG_SECONDS:
+        yield Finding("warning", "workers", f"not seen yet, and nothing waits for them; if that stays so, {helps}")
+    else:
+        yield _seen("workers", seen.get("sweep"), _SWEEP_SECONDS, helps)
+
+
+def _seen(what: str, ago: float | None, longest: float, helps: str) -> Finding:
+    if ago is None:
+        return Finding("bad", what, f"never seen at work: {helps}")
+    if ago > longest:
+        return Finding("bad", what, f"last seen at work {ago:.0f} s ago: {helps}")
+    return Finding("good", what, f"seen at work {ago:.0f} s ago")
 
 
 def _jobs(db: Db) -> Findings:

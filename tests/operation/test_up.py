@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,3 +88,25 @@ def test_the_demo_tells_what_became_of_its_corrections_and_can_be_shown_again(da
         wait_for(lambda: second.output.count("Serving until Ctrl-C") == 2)
         assert "\nThe demo's data are in; 0 corrections were recorded now" in second.output
         assert second.output.count("33 corrections of shop's runs") == 2
+
+
+def test_the_first_correction_of_the_readme_goes_as_it_says(data: Path) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("there is no curl here")
+    text = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    script = text.split("## A first correction")[1].split("```sh\n")[1].split("```")[0]
+    assert "data/admin-token" in script
+    script = script.replace("data/admin-token", "admin-token").replace("sleep 2", "sleep 5")
+    with Machine(data) as machine:
+        machine.wait_ready()
+        script = script.replace("http://127.0.0.1:8400", f"http://127.0.0.1:{machine.port}")
+        done = subprocess.run(["bash", "-euc", script], cwd=data, capture_output=True, text=True, check=True)
+    answers = [json.loads(line) for line in done.stdout.splitlines() if line]
+    assert [answer["error"] for answer in answers if "error" in answer] == []
+    recorded, listed, fetched, history, work, inbox = answers[3:]
+    assert recorded["status"] == "with-owner"
+    assert [row["id"] for row in listed["data"]] == [recorded["id"]]
+    assert fetched["run"]["output"] == {"answer": "Done, your flight is cancelled."}
+    assert [row["kind"] for row in history["data"]][:1] == ["recorded"]
+    assert [(row["correctionId"], row["state"]) for row in work["data"]] == [(recorded["id"], "ready")]
+    assert [row["type"] for row in inbox["data"]] == ["correction.with-owner"]
