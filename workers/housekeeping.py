@@ -11,7 +11,7 @@ from app.config import Settings
 from app.domain.errors import DatabaseBusy
 from app.domain.jobs import HOUSEKEEPING, SWEEP
 from app.services import sweep
-from app.store import upkeep
+from app.store import deliveries, upkeep
 from app.store.engine import Db
 from app.transaction import transaction
 from workers.task import Runner, measured
@@ -20,20 +20,31 @@ MOST_ROUNDS = 100
 """Batches of one step in one run; the next run goes on."""
 
 
+Steps = dict[str, Callable[[Db], bool]]
+"""By name. A step does one batch in the transaction that it is given and says whether there may be more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Chore:
-    """A periodic task. A step does one batch in the transaction that it is given and says whether there may be more."""
+    """A periodic task."""
 
     job: str
     every_seconds: float
-    steps: dict[str, Callable[[Db], bool]]
+    steps: Steps
 
 
 def chores(settings: Settings) -> tuple[Chore, ...]:
     """All periodic tasks."""
     trim = partial(upkeep.trim_trail, hours=settings.trail_hours)
+    purge = partial(deliveries.purge, days=settings.delivery_log_days)
+    tidy: Steps = {
+        "answers": upkeep.expire_answers,
+        "trail": trim,
+        "strays": deliveries.give_up_strays,
+        "deliveries": purge,
+    }
     return (
-        Chore(HOUSEKEEPING, 300, {"answers": upkeep.expire_answers, "trail": trim}),
+        Chore(HOUSEKEEPING, 300, tidy),
         Chore(
             SWEEP,
             60,

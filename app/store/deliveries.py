@@ -11,6 +11,9 @@ from app.domain.messages import Word, together
 from app.store.engine import Db
 from app.store.ids import new_id
 
+BATCH = 1000
+"""Rows deleted at once."""
+
 _KNOWN = """
 SELECT word_sha256 FROM delivery_words
  WHERE tenant_id = %(tenant)s AND endpoint_id = %(endpoint)s AND word_sha256 = ANY (%(keys)s::bytea[])
@@ -131,12 +134,26 @@ def give_up(db: Db, tenant_id: str, endpoint_id: str) -> None:
 
 _PURGE = """
 DELETE FROM deliveries d USING (
-    SELECT tenant_id, id FROM deliveries WHERE ended_at < clock_timestamp() - make_interval(days => %(days)s)
-     ORDER BY ended_at LIMIT %(count)s FOR UPDATE SKIP LOCKED) old
+    SELECT tenant_id, id FROM deliveries WHERE ended_at < now() - %(days)s * interval '1 day'
+     ORDER BY ended_at LIMIT %(batch)s FOR UPDATE SKIP LOCKED) old
  WHERE d.tenant_id = old.tenant_id AND d.id = old.id
 """
 
 
-def purge(db: Db, days: int, count: int) -> int:
-    """Delete up to ``count`` deliveries, of all tenants, that ended over ``days`` days ago; how many there were."""
-    return db.run(_PURGE, {"days": days, "count": count})
+def purge(db: Db, days: int) -> bool:
+    """Delete deliveries, of all tenants, that ended over ``days`` days ago; true if there may be more."""
+    return db.run(_PURGE, {"days": days, "batch": BATCH}) == BATCH
+
+
+_GIVE_UP_STRAYS = """
+UPDATE deliveries d SET status = 'failed', ended_at = clock_timestamp(), collecting = false
+  FROM notification_endpoints e
+ WHERE e.tenant_id = d.tenant_id AND e.id = d.endpoint_id AND d.status = 'pending'
+   AND (e.unregistered_at IS NOT NULL OR e.ended_at IS NOT NULL)
+"""
+
+
+def give_up_strays(db: Db) -> bool:
+    """Fail what came to wait, in any tenant, while its endpoint was taken out of use; false: it is done."""
+    db.run(_GIVE_UP_STRAYS)
+    return False

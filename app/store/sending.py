@@ -37,19 +37,31 @@ class Taken:
     """Only while it still signs."""
 
 
+# Walks from endpoint to endpoint along an index, and looks at the first messages of each alone: what one endpoint has
+# waiting costs the others nothing. A message that is leased keeps its place, and so counts among those at once.
 _TAKE = """
-WITH queue AS (
-    SELECT d.tenant_id, d.id, d.due_at, e.failing_since IS NOT NULL AS failing,
-           coalesce(d.leased_until > clock_timestamp(), false) AS leased,
-           row_number() OVER (PARTITION BY d.tenant_id, d.endpoint_id ORDER BY
-                              coalesce(d.leased_until > clock_timestamp(), false) DESC, d.due_at, d.id) AS turn
-      FROM deliveries d JOIN notification_endpoints e ON e.tenant_id = d.tenant_id AND e.id = d.endpoint_id
-     WHERE d.status = 'pending' AND d.due_at <= clock_timestamp()
+WITH RECURSIVE waiting AS (
+    (SELECT tenant_id, endpoint_id FROM deliveries WHERE status = 'pending' ORDER BY tenant_id, endpoint_id LIMIT 1)
+    UNION ALL
+    SELECT n.tenant_id, n.endpoint_id FROM waiting w CROSS JOIN LATERAL (
+        SELECT d.tenant_id, d.endpoint_id FROM deliveries d
+         WHERE d.status = 'pending' AND (d.tenant_id, d.endpoint_id) > (w.tenant_id, w.endpoint_id)
+         ORDER BY d.tenant_id, d.endpoint_id LIMIT 1) n
+), queue AS (
+    SELECT first.*, e.failing_since IS NOT NULL AS failing
+      FROM waiting w
+      JOIN notification_endpoints e ON e.tenant_id = w.tenant_id AND e.id = w.endpoint_id
        AND e.unregistered_at IS NULL AND e.ended_at IS NULL
+     CROSS JOIN LATERAL (
+        SELECT d.tenant_id, d.id, d.due_at, coalesce(d.leased_until > clock_timestamp(), false) AS leased,
+               row_number() OVER (ORDER BY d.due_at, d.id) AS turn
+          FROM deliveries d
+         WHERE d.tenant_id = w.tenant_id AND d.endpoint_id = w.endpoint_id AND d.status = 'pending'
+           AND d.due_at <= clock_timestamp()
+         ORDER BY d.due_at, d.id LIMIT %(at_once)s) first
 ), picked AS (
     SELECT d.tenant_id, d.id FROM queue q JOIN deliveries d ON d.tenant_id = q.tenant_id AND d.id = q.id
-     WHERE NOT q.leased AND q.turn <= CASE WHEN q.failing THEN 1 ELSE %(at_once)s END
-       AND NOT (q.failing AND %(healthy)s)
+     WHERE NOT q.leased AND NOT (q.failing AND (q.turn > 1 OR %(healthy)s))
        AND d.status = 'pending' AND (d.leased_until IS NULL OR d.leased_until <= clock_timestamp())
      ORDER BY q.turn, q.due_at LIMIT 1
        FOR UPDATE OF d SKIP LOCKED

@@ -17,12 +17,14 @@ from app.domain import jobs, json_text
 from app.domain.delivering import WAITS, Outcome
 from app.services import deliver, keep_endpoints
 from app.services.vault import Vault, open_vault
-from app.store import deliveries, outbox
+from app.store import outbox
 from app.store.engine import reading
 from app.transaction import transaction
 from tests.outbound import Outbound
 from tests.receiver import HANG, receiving, signed_by
 from workers.deliveries import Sender
+from workers.housekeeping import Chore, chores, tend
+from workers.task import Runner
 
 
 def statuses(rows: list[dict[str, Any]]) -> list[str]:
@@ -395,18 +397,36 @@ def test_a_sender_runs_until_it_is_stopped(outbound: Outbound) -> None:
 def test_the_log_of_ended_deliveries_is_purged_in_its_time(outbound: Outbound, engine: Engine) -> None:
     with receiving(200, 500) as receiver:
         endpoint = outbound.endpoint(receiver.url)
-        outbound.correct()
-        outbound.work()
-        outbound.send()
-        outbound.correct()
-        outbound.work()
-        outbound.send()
+        for _ in range(2):
+            outbound.correct()
+            outbound.work()
+            outbound.send()
+    tend(Runner(outbound.settings), housekeeping(outbound))
+    assert statuses(outbound.deliveries(endpoint)) == ["delivered", "pending"]
     with transaction(engine) as tx:
-        assert deliveries.purge(tx, 30, 100) == 0
         tx.run("UPDATE deliveries SET created_at = created_at - interval '40 days',"
                " ended_at = ended_at - interval '31 days' WHERE tenant_id = %s", (outbound.tenant,))  # fmt: skip
-        assert deliveries.purge(tx, 30, 100) == 1
+    tend(Runner(outbound.settings), housekeeping(outbound))
     assert statuses(outbound.deliveries(endpoint)) == ["pending"]
+
+
+def test_what_came_to_wait_while_its_endpoint_ended_fails(outbound: Outbound, engine: Engine) -> None:
+    with receiving(200) as receiver:
+        endpoint = outbound.endpoint(receiver.url)
+        outbound.admin.post(f"/v1/notification-endpoints/{endpoint}/test")
+        with transaction(engine) as tx:
+            tx.run(
+                "UPDATE notification_endpoints SET ended_at = now(), ended_reason = 'gone' WHERE id = %s", (endpoint,)
+            )
+        outbound.send()
+        assert receiver.received == []
+    assert statuses(outbound.deliveries(endpoint)) == ["pending"]
+    tend(Runner(outbound.settings), housekeeping(outbound))
+    assert statuses(outbound.deliveries(endpoint)) == ["failed"]
+
+
+def housekeeping(outbound: Outbound) -> Chore:
+    return next(chore for chore in chores(outbound.settings) if chore.job == jobs.HOUSEKEEPING)
 
 
 def test_slack_gets_text(outbound: Outbound) -> None:

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import email.policy
 import json
-import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from email.message import EmailMessage
-from email.parser import BytesParser
-from typing import Any
 
 import pytest
-from aiosmtpd.controller import Controller
 from sqlalchemy import Engine
 
 from app.channels.email import MailServer
@@ -22,40 +16,17 @@ from app.services.notify import Event, tell_owners
 from app.services.vault import open_vault
 from app.store.engine import reading
 from app.transaction import transaction
+from tests.mailbox import Mailbox, receiving_mail
 from tests.outbound import Outbound
 from tests.receiver import receiving
-
-
-class Mailbox:
-    """What a mail server was handed. ``refuses``: the codes with which it answers the next recipients."""
-
-    def __init__(self) -> None:
-        self.mails: list[tuple[list[str], EmailMessage]] = []
-        self.refuses: list[str] = []
-
-    async def handle_RCPT(self, server: Any, session: Any, envelope: Any, address: str, options: Any) -> str:
-        if self.refuses:
-            return self.refuses.pop(0)
-        envelope.rcpt_tos.append(address)
-        return "250 OK"
-
-    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
-        parsed = BytesParser(EmailMessage, policy=email.policy.default).parsebytes(envelope.content)
-        self.mails.append((envelope.rcpt_tos, parsed))  # type: ignore[arg-type]
-        return "250 OK"
 
 
 @pytest.fixture
 def mailbox(outbound: Outbound) -> Iterator[Mailbox]:
     """A mail server on loopback that ``outbound`` hands its mail to."""
-    box = Mailbox()
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    controller = Controller(box, hostname="127.0.0.1", port=port)
-    controller.start()
-    outbound.mail_server = MailServer.of(f"smtp://127.0.0.1:{port}")
-    yield box
-    controller.stop()
+    with receiving_mail() as (box, url):
+        outbound.mail_server = MailServer.of(url)
+        yield box
 
 
 def test_200_corrections_of_one_owner_are_one_mail(outbound: Outbound, mailbox: Mailbox) -> None:

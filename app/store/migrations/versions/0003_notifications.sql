@@ -64,6 +64,7 @@ CREATE TABLE deliveries (
 );
 CREATE UNIQUE INDEX deliveries_collecting_uq ON deliveries (tenant_id, endpoint_id) WHERE collecting;
 CREATE INDEX deliveries_due_ix ON deliveries (due_at) WHERE status = 'pending';
+CREATE INDEX deliveries_turn_ix ON deliveries (tenant_id, endpoint_id, due_at, id) WHERE status = 'pending';
 CREATE INDEX deliveries_newest_ix ON deliveries (tenant_id, endpoint_id, created_at DESC, id DESC);
 CREATE INDEX deliveries_ended_ix ON deliveries (ended_at) WHERE ended_at IS NOT NULL;
 
