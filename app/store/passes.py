@@ -54,12 +54,14 @@ SELECT b.after_id, b.last_id, p.from_seq, p.to_seq
   JOIN passes p USING (tenant_id, project_id, subject_kind, subject_id)
 """
 
-_LOCK = """
+_LOCK = f"SELECT true FROM running WHERE {_KEYS} FOR UPDATE"
+
+# A statement of its own: it must see what the lock's last holder committed.
+_PROGRESS = """
 SELECT w.accepted_seq, w.applied_seq, p.to_seq, coalesce(p.handed_to, ''), coalesce(p.handed_out, false)
   FROM running w LEFT JOIN passes p USING (tenant_id, project_id, subject_kind, subject_id)
  WHERE w.tenant_id = %(tenant)s AND w.project_id = %(project)s AND w.subject_kind = %(kind)s
    AND w.subject_id = %(id)s
-   FOR UPDATE OF w
 """
 
 _DECIDING = f"""
@@ -122,7 +124,8 @@ def finish(db: Db, keys: Keys, batch: Batch) -> None:
 
 def lock(db: Db, keys: Keys) -> Progress | None:
     """How the subject stands in the project. Nobody hands out, begins or closes there until the transaction ends."""
-    row = db.row(_LOCK, keys)
+    db.run(_LOCK, keys)
+    row = db.row(_PROGRESS, keys)
     return None if row is None else Progress(*row)
 
 

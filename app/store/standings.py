@@ -112,7 +112,7 @@ def hold(db: Db, tenant_id: str, correction_id: str, project: ProjectRef, subjec
         project,
         subject,
         Corrected(subject.version, row["end_user"]),
-        _standing(row),
+        standing_of(row),
         row["link"],
         row["superseded"],
         row["version"],
@@ -121,7 +121,8 @@ def hold(db: Db, tenant_id: str, correction_id: str, project: ProjectRef, subjec
     )
 
 
-def _standing(row: Mapping[str, Any]) -> Standing:
+def standing_of(row: Mapping[str, Any]) -> Standing:
+    """The standing that the columns of ``row`` hold."""
     sorted_, fixed, reopened = None, None, None
     if row["sorted_at"] is not None:
         sorted_ = Sorted(Actor(row["sorted_by_kind"], row["sorted_by_id"]), row["sorted_at"], row["sorted_reason"])
@@ -210,7 +211,7 @@ def save(db: Db, held: Held, link: str | None, note: Note | None, now: datetime)
         "note": note.text if note else None, "note_by_kind": note.by.kind if note else None,
         "note_by_id": note.by.id if note else None,
     }  # fmt: skip
-    row = db.row(_SAVE, values | _columns(held.standing))
+    row = db.row(_SAVE, values | columns(held.standing))
     assert row is not None
     return Shown(*row)
 
@@ -222,7 +223,8 @@ def show(db: Db, tenant_id: str, correction_id: str) -> Shown:
     return Shown(*row)
 
 
-def _columns(standing: Standing) -> dict[str, Any]:
+def columns(standing: Standing) -> dict[str, Any]:
+    """``standing`` as the columns that hold it."""
     sorted_, fixed, reopened = standing.sorted, standing.fixed_in, standing.reopened_in
     return {
         "status": standing.status,
