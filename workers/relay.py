@@ -157,6 +157,7 @@ def run_relay(settings: Settings) -> None:
         pool_size=1,
         statement_timeout_ms=STATEMENT_TIMEOUT_MS,
         application_name="corrigenda-relay",
+        durable=False,  # what it forgets in a crash, it sends again
     )
     log.log.info("relay started")
     Relay(engine, Broker(create_celery(settings)), settings.resend_seconds).run(stop)

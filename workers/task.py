@@ -30,7 +30,7 @@ LOCK_TIMEOUT_MS = 10_000
 STEPPING_SECONDS = 30.0
 """How long a job in steps goes on before it lets others have their turn."""
 
-PATIENCE = (0.05, 0.2, 1.0, 3.0)
+PATIENCE = (0.05, 0.2, 1.0, 3.0, 6.0)
 """Waits, in seconds, before a busy database is tried again; then the jobs are left to come again by themselves."""
 
 Effect = Callable[[Transaction, str, list[Ids]], bool | None]
@@ -91,7 +91,8 @@ class Runner:
             for pause in PATIENCE:
                 try:
                     return self._perform(handler, tenant_id, row_ids, wary)
-                except DatabaseBusy:
+                except DatabaseBusy as error:
+                    log.log.info("database busy; trying again", error=str(error.__cause__), seconds=pause)
                     time.sleep(pause * random.uniform(0.5, 1.5))
             self._perform(handler, tenant_id, row_ids, wary)
 

@@ -12,7 +12,10 @@ routes = Routes("notifications")
 
 @routes.add("GET", "/v1/notifications", query=NotificationQuery, answers={200: NotificationPage})
 def list_notifications(call: Call) -> Answer:
-    """List the caller's own inbox, newest first. `unread=true` leaves out what was read."""
+    """List the caller's own inbox, newest first.
+
+    `unread=true` leaves out what was read, `unread=false` what wasn't.
+    """
     caller, limit = call.caller, call.query["limit"]
     rows = notifications.newest(
         call.db, caller.tenant_id, caller.principal, call.query.get("unread"), limit + 1, after(call)

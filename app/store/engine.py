@@ -170,11 +170,16 @@ def create_engine(
     statement_timeout_ms: int = 0,
     lock_timeout_ms: int = 0,
     application_name: str = "corrigenda",
+    durable: bool = True,
 ) -> Engine:
-    """A pool of connections to ``url`` (``postgresql://…``). Opens none yet. Time-outs in milliseconds, 0 for none."""
+    """A pool of connections to ``url`` (``postgresql://…``). Opens none yet. Time-outs in milliseconds, 0 for none.
+
+    Not ``durable``: a commit doesn't wait for the disk, and the last ones may be undone by a crash of the server.
+    """
     options = (
         f"-c statement_timeout={statement_timeout_ms} -c lock_timeout={lock_timeout_ms} -c timezone=UTC"
         f" -c client_connection_check_interval={ABANDONED_MS}"
+        f"{'' if durable else ' -c synchronous_commit=off'}"
     )
 
     def connect() -> Any:

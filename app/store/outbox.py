@@ -42,7 +42,7 @@ def as_rows(jobs: Iterable[Job]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A row that the relay took to send."""
+    """A row that the relay took to send. ``ids`` are read of announcements only: of a job they are the worker's."""
 
     tenant_id: str
     id: int
@@ -74,7 +74,10 @@ def take(db: Db, count: int, resend_seconds: float, *, announcements: bool) -> l
     """Up to ``count`` rows that are due, marked as sent: they come again after the resend delay unless done by then."""
     values = {"count": count, "resend": resend_seconds, "factor": MAX_RESEND_FACTOR}
     rows = db.rows(_TAKE.format(lane=_LANES[announcements]), values)
-    return [Due(tenant, row_id, job, json.loads(ids), failures) for tenant, row_id, job, ids, failures in rows]
+    return [
+        Due(tenant, row_id, job, json.loads(ids) if announcements else {}, failures)
+        for tenant, row_id, job, ids, failures in rows
+    ]
 
 
 _GIVE_BACK = """
