@@ -8,6 +8,7 @@ from flask import Flask
 
 from app import log, metrics
 from app.api import (
+    claims,
     corrections,
     docs,
     endpoints,
@@ -51,6 +52,7 @@ def routes() -> list[Route]:
         *test_runs.routes.routes,
         *test_sets.routes.routes,
         *work.routes.routes,
+        *claims.routes.routes,
         *notifications.routes.routes,
         *endpoints.routes.routes,
         *health.routes.routes,

@@ -11,6 +11,7 @@ from app.config import Settings
 from app.domain.errors import DatabaseBusy
 from app.domain.jobs import HOUSEKEEPING, SWEEP
 from app.services import sweep
+from app.services.claim import end_leases
 from app.store import deliveries, upkeep
 from app.store.engine import Db
 from app.transaction import transaction
@@ -42,6 +43,7 @@ def chores(settings: Settings) -> tuple[Chore, ...]:
         "trail": trim,
         "strays": deliveries.give_up_strays,
         "deliveries": purge,
+        "leases": upkeep.trim_leases,
     }
     return (
         Chore(HOUSEKEEPING, 300, tidy),
@@ -51,6 +53,7 @@ def chores(settings: Settings) -> tuple[Chore, ...]:
             {
                 "captures": sweep.sweep_captures,
                 "events": sweep.sweep_events,
+                "leases": partial(end_leases, max_attempts=settings.max_attempts),
                 "queues": sweep.sweep_queues,
                 "seen": sweep.be_seen,
             },

@@ -20,7 +20,8 @@ def list_work(call: Call) -> Answer:
     Only items of projects that the caller can read. An item whose lease has expired is ready.
     """
     query, limit = call.query, call.query["limit"]
-    wanted = Wanted(query.get("queue"), query.get("state"), query.get("project_id"))
+    most = call.service.settings.max_attempts
+    wanted = Wanted(most, query.get("queue"), query.get("state"), query.get("project_id"))
     items = work.newest(call.db, call.caller.tenant_id, wanted, reach(call.caller, "read"), limit + 1, after(call))
     return page(
         call, items, limit, lambda item: (item.created_at, item.id), lambda item: orjson.dumps(item.shown()).decode()
@@ -30,4 +31,5 @@ def list_work(call: Call) -> Answer:
 @routes.add("GET", "/v1/work/stats", answers={200: WorkStats})
 def work_stats(call: Call) -> Answer:
     """Count work items by queue and state, in projects that the caller can read."""
-    return answer({"queues": work.stats(call.db, call.caller.tenant_id, reach(call.caller, "read"))})
+    most = call.service.settings.max_attempts
+    return answer({"queues": work.stats(call.db, call.caller.tenant_id, reach(call.caller, "read"), most)})

@@ -29,6 +29,10 @@ class Held:
     decided_seq: int
     accepted_seq: int
 
+    @property
+    def live(self) -> bool:
+        return not self.superseded and self.standing.status != "removed"
+
     def changed(self, standing: Standing) -> Held:
         """The same with another standing."""
         return replace(self, standing=standing)

@@ -53,6 +53,19 @@ def _not_asked(job: str, tenant: str, ids: str) -> str:
 
 
 _CAPTURE_IDS = "jsonb_build_object('runId', c.run_id)"
+_TRIM_LEASES = """
+DELETE FROM ended_leases l
+ USING (SELECT tenant_id, work_item_id, token_sha256 FROM ended_leases
+         WHERE ended_at <= now() - interval '30 days' ORDER BY ended_at LIMIT %(batch)s FOR UPDATE SKIP LOCKED) old
+ WHERE l.tenant_id = old.tenant_id AND l.work_item_id = old.work_item_id AND l.token_sha256 = old.token_sha256
+"""
+
+
+def trim_leases(db: Db) -> bool:
+    """Forget leases that ended a month ago; true if there may be more."""
+    return db.run(_TRIM_LEASES, {"batch": BATCH}) == BATCH
+
+
 _CAPTURES = f"""
 INSERT INTO outbox (tenant_id, job, ids)
 SELECT c.tenant_id, '{CAPTURE}', {_CAPTURE_IDS}

@@ -97,12 +97,20 @@ STATES = (
     ("ready", "leased", True),
     ("leased", "leased", False),
     ("parked", "parked", False),
+    ("parked", "leased", True),
     ("done", "done", False),
     ("withdrawn", "withdrawn", False),
 )
-"""A state as it is shown, as it is stored, and whether its lease has expired: what nobody holds any more is ready."""
+"""A state as it is shown, as it is stored, and whether its lease has expired: what nobody holds any more is ready, or
+parked if that was the last attempt, also before it is stored so."""
 
-_STATE = "w.state = s.stored AND (w.state <> 'leased' OR (w.lease_expires_at <= now()) = s.expired)"
+_EXPIRED = "w.state = 'leased' AND w.lease_expires_at <= now()"
+
+_SHOWN = f"""
+CASE WHEN {_EXPIRED} THEN CASE WHEN w.attempt >= %(max)s THEN 'parked' ELSE 'ready' END ELSE w.state END
+"""
+
+_STATE = f"w.state = s.stored AND ({_EXPIRED}) = s.expired AND {_SHOWN.strip()} = s.shown"
 
 _PAGE = """
 SELECT x.*
@@ -110,8 +118,8 @@ SELECT x.*
  CROSS JOIN unnest(%(shown)s::text[], %(stored)s::text[], %(expired)s::bool[]) AS s(shown, stored, expired)
  {projects}
  CROSS JOIN LATERAL (
-       SELECT w.created_at, w.id, w.queue, s.shown, w.attempt, w.project_id, w.correction_id, w.ready_since,
-              w.lease_expires_at
+       SELECT w.created_at, w.id, w.queue, s.shown, w.attempt, w.project_id, w.correction_id,
+              CASE WHEN s.expired THEN w.lease_expires_at ELSE w.ready_since END, w.lease_expires_at
          FROM work_items w
         WHERE w.tenant_id = %(tenant)s AND w.queue = q.queue AND {state} AND {conditions}
         ORDER BY w.created_at DESC, w.id DESC LIMIT %(count)s) x
@@ -147,8 +155,9 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which items a list asks for; ``None`` for all."""
+    """Which items a list asks for; ``None`` for all. ``max_attempts``: leases after which an item is parked."""
 
+    max_attempts: int
     queue: Queue | None = None
     state: str | None = None
     project_id: str | None = None
@@ -160,6 +169,7 @@ def newest(db: Db, tenant_id: str, wanted: Wanted, reach: Reach, count: int, pos
     states = [state for state in STATES if wanted.state in (None, state[0])]
     conditions = Conditions({
         "tenant": tenant_id, "count": count, "queues": [wanted.queue] if wanted.queue else list(QUEUES),
+        "max": wanted.max_attempts,
         "shown": [s[0] for s in states], "stored": [s[1] for s in states], "expired": [s[2] for s in states],
     })  # fmt: skip
     conditions.after(position, "w.created_at", "w.id")
@@ -188,16 +198,15 @@ SELECT w.queue, w.state, count(*), NULL::float8
  UNION ALL
 SELECT w.queue, s.shown, count(*), extract(epoch FROM clock_timestamp() - min(w.ready_since))::float8
   FROM work_items w
- CROSS JOIN LATERAL (SELECT CASE WHEN w.lease_expires_at <= now() AND w.state = 'leased' THEN 'ready'
-                                 ELSE w.state END AS shown) s
+ CROSS JOIN LATERAL (SELECT {_SHOWN} AS shown) s
  WHERE w.tenant_id = %(tenant)s AND w.{UNENDED} AND {{readable}}
  GROUP BY w.queue, s.shown
 """
 
 
-def stats(db: Db, tenant_id: str, reach: Reach) -> dict[str, dict[str, Any]]:
+def stats(db: Db, tenant_id: str, reach: Reach, max_attempts: int) -> dict[str, dict[str, Any]]:
     """How many items of readable projects each queue has in each state, and how long the oldest has been ready."""
-    conditions = Conditions({"tenant": tenant_id})
+    conditions = Conditions({"tenant": tenant_id, "max": max_attempts})
     conditions.within(reach, "w.project_id")
     queues: dict[str, dict[str, Any]] = {queue: {state[0]: 0 for state in STATES} for queue in QUEUES}
     for queue, state, count, oldest in db.rows(_STATS.format(readable=conditions.sql), conditions.params):

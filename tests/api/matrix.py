@@ -14,6 +14,8 @@ from uuid import uuid4
 
 from sqlalchemy import Engine
 
+from app.services import route
+from app.transaction import transaction
 from tests.client import Client
 from tests.factories import a_project, a_run
 
@@ -25,6 +27,7 @@ class World:
 
     def __init__(self, engine: Engine, tenant_id: str, admin: Client) -> None:
         self._engine, self._tenant_id, self._admin = engine, tenant_id, admin
+        self.lease_token = ""
         a_project(engine, tenant_id)
 
     @cached_property
@@ -66,6 +69,17 @@ class World:
     def delivery_id(self) -> str:
         return self._made(f"/v1/notification-endpoints/{self.endpoint_id}/test", None)
 
+    def leased_item(self) -> str:
+        """A work item that the admin has just leased; ``lease_token`` is its token."""
+        run = a_run(self._engine, self._tenant_id)
+        correction = self._made("/v1/corrections", {"runId": run, "answer": "wrong", "why": "no"})
+        with transaction(self._engine) as tx:
+            route.sync(tx, self._tenant_id, [correction])
+        items = self._admin.post("/v1/work/claims", {"queue": "improve", "limit": 100}).json["items"]
+        (item,) = [item for item in items if item["correction"]["id"] == correction]
+        self.lease_token = item["leaseToken"]
+        return str(item["workItemId"])
+
     def parameter(self, name: str) -> str:
         """A path parameter's value."""
         plain = {
@@ -83,6 +97,7 @@ class World:
             "testRunId": lambda: self.test_run_id,
             "endpointId": lambda: self.endpoint_id,
             "deliveryId": lambda: self.delivery_id,
+            "workItemId": self.leased_item,
         }
         return plain[name] if name in plain else known[name]()
 
@@ -162,6 +177,7 @@ def an_endpoint_body(_: World) -> Any:
     return {"kind": "email", "target": "ann@example.com", "events": ["correction.fixed"], "scope": scope}
 
 
+NO_ITEM = "404 work-item-not-found"
 NO_ENDPOINT = "404 notification-endpoint-not-found"
 
 ROWS: dict[str, Row] = {
@@ -210,6 +226,15 @@ ROWS: dict[str, Row] = {
     # Work
     "GET /v1/work": everybody(),
     "GET /v1/work/stats": everybody(),
+    "POST /v1/work/claims": everybody(body=lambda _: {"queue": "owner"}),
+    "POST /v1/work/{workItemId}/renew": writers(
+        NO_ITEM, body=lambda world: {"leaseToken": world.lease_token, "leaseSeconds": 60}
+    ),
+    "POST /v1/work/{workItemId}/release": writers(NO_ITEM, body=lambda world: {"leaseToken": world.lease_token}),
+    "POST /v1/work/{workItemId}/complete": writers(
+        NO_ITEM, body=lambda world: {"leaseToken": world.lease_token, "outcome": {"kind": "wont-fix"}}
+    ),
+    "POST /v1/work/{workItemId}/requeue": writers(NO_ITEM),
     # Test runs and test sets
     "POST /v1/test-runs": writers("404 project-not-found", "202", body=a_test_run_body),
     "GET /v1/test-runs": everybody(),

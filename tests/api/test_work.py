@@ -24,10 +24,10 @@ def put_in(engine: Engine, tenant: str) -> Any:
         correction = a_correction(engine, tenant, project_id=project_id, sorted_to=queue, status=status)
         with transaction(engine) as tx:
             route.sync(tx, tenant, [correction])
-            for name, value in columns.items():
+            if columns:
+                changes = ", ".join(f"{name} = {value}" for name, value in columns.items())
                 tx.run(
-                    f"UPDATE work_items SET {name} = {value} WHERE tenant_id = %s AND correction_id = %s",
-                    (tenant, correction),
+                    f"UPDATE work_items SET {changes} WHERE tenant_id = %s AND correction_id = %s", (tenant, correction)
                 )
         return correction
 

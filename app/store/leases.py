@@ -1,0 +1,245 @@
+"""Leases of work items: handing them out in turns, ending them, and what is kept of those that ended."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from app.domain.leasing import LastLease, LeaseEnd
+from app.domain.model import Principal, ProjectRef, Queue, Subject
+from app.domain.permission import Reach
+from app.store.conditions import Conditions
+from app.store.engine import Db
+from app.store.work import Item
+
+BATCH = 1000
+"""Most leases that one statement ends."""
+
+
+def digest(token: str) -> bytes:
+    """What is stored of a lease's token."""
+    return hashlib.sha256(token.encode()).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """An item that was just parked; ``key`` tells apart the times that it was."""
+
+    tenant_id: str
+    id: str
+    correction_id: str
+    queue: Queue
+    attempt: int
+    key: str
+
+
+_LAPSE = """
+WITH over AS (
+    SELECT w.tenant_id, w.id, w.leased_by_kind, w.leased_by_id FROM work_items w
+     WHERE {whose} AND w.state = 'leased' AND w.lease_expires_at <= clock_timestamp()
+     ORDER BY w.lease_expires_at LIMIT %(batch)s FOR UPDATE SKIP LOCKED
+), ended AS (
+    UPDATE work_items w
+       SET state = CASE WHEN w.attempt >= %(max)s THEN 'parked' ELSE 'ready' END, lease_ended = 'expired',
+           ready_since = w.lease_expires_at, leased_by_kind = NULL, leased_by_id = NULL
+      FROM over WHERE w.tenant_id = over.tenant_id AND w.id = over.id
+    RETURNING w.*, over.leased_by_kind AS by_kind, over.leased_by_id AS by_id
+), kept AS (
+    INSERT INTO ended_leases (tenant_id, work_item_id, token_sha256, attempt, by_kind, by_id, leased_at, ended_at, how)
+    SELECT tenant_id, id, lease_token_sha256, attempt, by_kind, by_id, leased_at, lease_expires_at, 'expired'
+      FROM ended WHERE lease_token_sha256 IS NOT NULL AND by_kind IS NOT NULL AND leased_at IS NOT NULL
+)
+SELECT tenant_id, id, correction_id, queue, attempt, state, wire_time(lease_expires_at) FROM ended
+"""
+
+
+def lapse(db: Db, tenant_id: str | None, max_attempts: int) -> tuple[int, list[Parked]]:
+    """End leases whose time is over, of one tenant or of all: the items are ready again, or parked after
+    ``max_attempts``. How many it were, at most ``BATCH``, and those that were parked."""
+    whose = "w.tenant_id = %(tenant)s" if tenant_id is not None else "true"
+    rows = db.rows(_LAPSE.format(whose=whose), {"tenant": tenant_id, "max": max_attempts, "batch": BATCH})
+    parked = [
+        Parked(tenant, item_id, correction_id, queue, attempt, f"{item_id} {over_at}")
+        for tenant, item_id, correction_id, queue, attempt, state, over_at in rows
+        if state == "parked"
+    ]
+    return len(rows), parked
+
+
+_WAKE = """
+UPDATE work_items w SET delayed = false
+  FROM (SELECT d.tenant_id, d.id FROM work_items d
+         WHERE d.tenant_id = %(tenant)s AND d.state = 'ready' AND d.delayed AND d.available_at <= clock_timestamp()
+         ORDER BY d.available_at LIMIT %(batch)s FOR UPDATE SKIP LOCKED) due
+ WHERE w.tenant_id = due.tenant_id AND w.id = due.id
+"""
+
+
+def wake(db: Db, tenant_id: str) -> bool:
+    """Let items whose delay is over be claimed again; true if there may be more."""
+    return db.run(_WAKE, {"tenant": tenant_id, "batch": BATCH}) == BATCH
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked for: which queue's items, of what, how many, for how many seconds."""
+
+    queue: Queue
+    project_id: str | None = None
+    subject: Subject | None = None
+    limit: int = 1
+    lease_seconds: int = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Leased:
+    """A lease just handed out."""
+
+    item_id: str
+    attempt: int
+    expires_at: datetime
+
+
+_PROJECTS = "SELECT r.id FROM projects r WHERE r.tenant_id = %(tenant)s AND {conditions}"
+
+
+def projects_of(db: Db, tenant_id: str, reach: Reach, project_id: str | None) -> list[str] | None:
+    """The ids of the projects within ``reach``, or that one of them; ``None`` for all there are."""
+    if reach.everything and project_id is None:
+        return None
+    conditions = Conditions({"tenant": tenant_id})
+    conditions.equal("r.id", "project", project_id)
+    conditions.within(reach, "r.id")
+    return [row[0] for row in db.rows(_PROJECTS.format(conditions=conditions.sql), conditions.params)]
+
+
+_CLAIM = """
+SELECT item_id, lease_attempt, expires_at
+  FROM claim_work(%(tenant)s, %(queue)s, %(projects)s::text[], %(kind)s, %(subject)s, %(tokens)s::bytea[], %(seconds)s,
+                  %(by_kind)s, %(by_id)s)
+"""
+
+
+def claim(
+    db: Db, tenant_id: str, wanted: Wanted, projects: Sequence[str] | None, by: Principal, tokens: Sequence[bytes]
+) -> list[Leased]:
+    """Lease items of ``projects`` (of all, if ``None``) to ``by``, one for each of ``tokens`` (digests) as far as there
+    are any: the oldest of each subject in turn, the subject first that was served least recently."""
+    subject = wanted.subject
+    values = {
+        "tenant": tenant_id, "queue": wanted.queue, "projects": None if projects is None else list(projects),
+        "kind": subject.kind if subject else None, "subject": subject.id if subject else None,
+        "tokens": list(tokens), "seconds": wanted.lease_seconds, "by_kind": by.kind, "by_id": by.id,
+    }  # fmt: skip
+    return [Leased(*row) for row in db.rows(_CLAIM, values)]
+
+
+_CORRECTIONS = """
+SELECT w.id, correction_with_copy_json(c, o)
+  FROM work_items w
+  JOIN corrections c ON c.tenant_id = w.tenant_id AND c.id = w.correction_id
+  LEFT JOIN copies o ON o.tenant_id = c.tenant_id AND o.run_id = c.run_id
+ WHERE w.tenant_id = %s AND w.id = ANY(%s)
+"""
+
+
+def corrections_of(db: Db, tenant_id: str, item_ids: Sequence[str]) -> dict[str, str]:
+    """The correction of each item, with its copy, as JSON text."""
+    return dict(db.rows(_CORRECTIONS, (tenant_id, list(item_ids))))
+
+
+_FIND = """
+SELECT w.correction_id, w.project_id, p.org_id
+  FROM work_items w JOIN projects p ON p.tenant_id = w.tenant_id AND p.id = w.project_id
+ WHERE w.tenant_id = %s AND w.id = %s
+"""
+
+
+def find(db: Db, tenant_id: str, item_id: str) -> tuple[str, ProjectRef] | None:
+    """The correction and the project of an item, which never change."""
+    row = db.row(_FIND, (tenant_id, item_id))
+    return None if row is None else (row[0], ProjectRef(row[1], row[2]))
+
+
+_HOLD = """
+SELECT lease_token_sha256, queue, state, lease_ended, coalesce(lease_expires_at <= clock_timestamp(), true),
+       ended_reason
+  FROM work_items WHERE tenant_id = %s AND id = %s FOR UPDATE
+"""
+
+
+def hold(db: Db, tenant_id: str, item_id: str) -> tuple[bytes, LastLease]:
+    """The digest of an item's last token (empty if it never had one) and its last lease; both stay so until the
+    transaction ends. Lock the correction first."""
+    row = db.row(_HOLD, (tenant_id, item_id))
+    assert row is not None
+    return bytes(row[0] or b""), LastLease(*row[1:])
+
+
+def end_of(db: Db, tenant_id: str, item_id: str, token: bytes) -> LeaseEnd | None:
+    """How an earlier lease of the item, by the digest of its token, ended; ``None`` if there is none such."""
+    how: LeaseEnd | None = db.value(
+        "SELECT how FROM ended_leases WHERE tenant_id = %s AND work_item_id = %s AND token_sha256 = %s",
+        (tenant_id, item_id, token),
+    )
+    return how
+
+
+_CHANGE = """
+UPDATE work_items w SET {change} WHERE w.tenant_id = %(tenant)s AND w.id = %(item)s
+RETURNING w.created_at, w.id, w.queue, w.state, w.attempt, w.project_id, w.correction_id, w.ready_since,
+          w.lease_expires_at
+"""
+
+
+def _change(db: Db, tenant_id: str, item_id: str, change: str, **values: object) -> Item:
+    row = db.row(_CHANGE.format(change=change), {"tenant": tenant_id, "item": item_id, **values})
+    assert row is not None
+    return Item(*row)
+
+
+def renew(db: Db, tenant_id: str, item_id: str, seconds: int) -> Item:
+    """Let the held lease last ``seconds`` from now."""
+    change = "lease_expires_at = clock_timestamp() + %(seconds)s * interval '1 second'"
+    return _change(db, tenant_id, item_id, change, seconds=seconds)
+
+
+_KEEP_RELEASED = """
+INSERT INTO ended_leases (tenant_id, work_item_id, token_sha256, attempt, by_kind, by_id, leased_at, ended_at, how,
+                          reason)
+SELECT tenant_id, id, lease_token_sha256, attempt, leased_by_kind, leased_by_id, leased_at, clock_timestamp(),
+       'released', %(reason)s
+  FROM work_items WHERE tenant_id = %(tenant)s AND id = %(item)s
+"""
+
+
+def release(db: Db, tenant_id: str, item_id: str, delay_seconds: int, reason: str | None) -> Item:
+    """End the held lease as if it had never been handed out; nobody gets the item before the delay is over."""
+    db.run(_KEEP_RELEASED, {"tenant": tenant_id, "item": item_id, "reason": reason})
+    change = (
+        "state = 'ready', attempt = w.attempt - 1, lease_ended = 'released', lease_expires_at = NULL,"
+        " leased_by_kind = NULL, leased_by_id = NULL, ready_since = clock_timestamp(), delayed = %(delay)s > 0,"
+        " available_at = clock_timestamp() + %(delay)s * interval '1 second'"
+    )
+    return _change(db, tenant_id, item_id, change, delay=delay_seconds)
+
+
+def finish(db: Db, tenant_id: str, item_id: str) -> Item:
+    """End the item: its holder has done it."""
+    change = "state = 'done', ended_reason = 'completed', ended_at = clock_timestamp()"
+    return _change(db, tenant_id, item_id, change)
+
+
+def requeue(db: Db, tenant_id: str, item_id: str) -> Item:
+    """Make a held item that nobody has, and that hasn't ended, ready at once, its attempts counted anew; any other
+    stays as it is."""
+    change = """
+        state = CASE WHEN w.state = 'parked' THEN 'ready' ELSE w.state END,
+        ready_since = CASE WHEN w.state = 'parked' OR w.state = 'ready' AND w.delayed THEN clock_timestamp()
+                           ELSE w.ready_since END,
+        attempt = CASE WHEN w.state IN ('ready', 'parked') THEN 0 ELSE w.attempt END,
+        delayed = w.delayed AND w.state <> 'ready'
+    """
+    return _change(db, tenant_id, item_id, change)
