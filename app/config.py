@@ -96,7 +96,7 @@ class Settings:
     )
     secret_key: str = _setting(
         "CORRIGENDA_SECRET_KEY",
-        "seals list cursors; without it one is made and kept in the database",
+        "seals list cursors and stored secrets of endpoints; without it one is made and kept in the database",
         "",
         secret=True,
     )

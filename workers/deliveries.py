@@ -29,7 +29,7 @@ SLOTS, FAILING_SLOTS = 8, 4
 """Messages on their way at once, and how many of them may be to endpoints whose last attempt went wrong."""
 
 IDLE_SECONDS, AWAY_SECONDS = 1.0, 5.0
-"""Longest waits for the next message: while none is due; while the database is away."""
+"""Longest waits for the next message: while none is due; after something went wrong, such as a database away."""
 
 STOP_SECONDS = 20
 """How long a worker that ends waits for messages on their way."""
@@ -55,14 +55,15 @@ class Sender:
             return open_vault(tx, self._settings)
 
     def run(self, stop: threading.Event) -> None:
-        """Send until ``stop``, then wait for what is on its way."""
+        """Send until ``stop``, then wait for what is on its way. Whatever goes wrong, it goes on."""
         while not stop.is_set():
             self._landed.clear()
             try:
                 if not self.send_next():
                     self._landed.wait(self._wait())  # what landed may make room for the next to its endpoint
-            except DatabaseBusy as error:
-                log.log.warning("deliveries wait: database away", error=str(error.__cause__ or error))
+            except Exception as error:
+                away = isinstance(error, DatabaseBusy)
+                log.log.warning("deliveries wait", error=str(error.__cause__ or error), exc_info=not away)
                 stop.wait(AWAY_SECONDS)
         self.close()
 

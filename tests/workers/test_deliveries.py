@@ -10,18 +10,25 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from sqlalchemy import Engine
 from standardwebhooks import Webhook
 
 from app.domain import jobs, json_text
 from app.domain.delivering import WAITS, Outcome
+from app.domain.messages import EVENTS
 from app.services import deliver, keep_endpoints
+from app.services.keep_endpoints import Wanted
 from app.services.vault import Vault, open_vault
 from app.store import outbox
-from app.store.engine import reading
+from app.store.engine import create_engine, reading
+from app.store.migrate import migrate
+from app.store.tokens import ensure_tenant
 from app.transaction import transaction
+from tests.conftest import new_database
 from tests.outbound import Outbound
 from tests.receiver import HANG, receiving, signed_by
+from workers import deliveries
 from workers.deliveries import Sender
 from workers.housekeeping import Chore, chores, tend
 from workers.task import Runner
@@ -392,6 +399,34 @@ def test_a_sender_runs_until_it_is_stopped(outbound: Outbound) -> None:
             running.join(10)
     assert not running.is_alive()
     assert statuses(outbound.deliveries(endpoint)) == ["delivered"]
+
+
+def test_a_sender_outlives_a_database_that_is_not_ready(
+    outbound: Outbound, server_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deliveries, "AWAY_SECONDS", 0.05)
+    url, stop = new_database(server_url), threading.Event()
+    settings = replace(outbound.settings, database_url=url, allow_private_targets=True)
+    engine = create_engine(url)
+    running = threading.Thread(target=Sender(engine, settings).run, args=(stop,))
+    running.start()
+    time.sleep(0.3)
+    migrate(url)
+    caller = replace(outbound.admin.caller, tenant_id="t")
+    with receiving(200) as receiver:
+        with transaction(engine) as tx:
+            ensure_tenant(tx, "t")
+            wanted = Wanted("webhook", receiver.url, EVENTS, "tenant")
+            endpoint, _ = keep_endpoints.register(tx, outbound.keeping(tx), caller, wanted)
+            keep_endpoints.send_test(tx, caller, endpoint.id)
+        deadline = time.monotonic() + 10
+        while not receiver.received and time.monotonic() < deadline:
+            time.sleep(0.02)
+    stop.set()
+    running.join(10)
+    engine.dispose()
+    assert len(receiver.received) == 1
+    assert not running.is_alive()
 
 
 def test_the_log_of_ended_deliveries_is_purged_in_its_time(outbound: Outbound, engine: Engine) -> None:
