@@ -58,11 +58,17 @@ class Transaction(CursorDb):
 @contextmanager
 def transaction(engine: Engine) -> Iterator[Transaction]:
     """Open a transaction; commit when the block ends, undo everything when it raises."""
-    with leasing(engine) as lease:
-        work = Transaction(lease)
-        try:
-            yield work
-        except BaseException:
-            work._end("ROLLBACK")
-            raise
-        work._end("COMMIT")
+    with leasing(engine) as lease, transaction_on(lease) as tx:
+        yield tx
+
+
+@contextmanager
+def transaction_on(lease: Lease) -> Iterator[Transaction]:
+    """``transaction`` on a connection that was leased already."""
+    work = Transaction(lease)
+    try:
+        yield work
+    except BaseException:
+        work._end("ROLLBACK")
+        raise
+    work._end("COMMIT")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from flask import Flask, Response, g, request
+from flask import Flask, Request, Response, g, request
 from werkzeug.exceptions import HTTPException
 from werkzeug.exceptions import MethodNotAllowed as WerkzeugMethodNotAllowed
 from werkzeug.exceptions import NotFound as WerkzeugNotFound
@@ -32,9 +32,9 @@ from app.domain.errors import (
     RequestTooLarge,
     RouteNotFound,
 )
-from app.store.engine import RETRY_SECONDS, reading
+from app.store.engine import RETRY_SECONDS, CursorDb, Lease, leasing
 from app.store.ids import new_id
-from app.transaction import transaction
+from app.transaction import Transaction, transaction_on
 
 _SANE = re.compile(r"[\x21-\x7e]{1,128}")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -71,85 +71,98 @@ class Edge:
         flask.register_error_handler(Exception, self._refuse)
 
     def _admit(self) -> Response | None:
-        g.request_id = _request_id(request.headers.get("X-Request-Id"))
+        sent = _current()
+        g.request_id = _request_id(sent.headers.get("X-Request-Id"))
         g.caller, g.ran, g.started = None, False, metrics.now()
         log.clear()
         log.bind(requestId=g.request_id)
-        settings, route = self._service.settings, self._route()
-        if request.method == "OPTIONS" and cors_headers(request.headers.get("Origin"), settings.cors_origins):
+        settings, route = self._service.settings, self._route(sent)
+        if sent.method == "OPTIONS" and cors_headers(sent.headers.get("Origin"), settings.cors_origins):
             return _bare(204)
-        g.raw = b"" if route is not None and route.streams else read_body(request, settings.max_body_bytes)
-        if request.path.endswith("/") and (target := canonical(request)) is not None:
+        g.raw = b"" if route is not None and route.streams else read_body(sent, settings.max_body_bytes)
+        if sent.path.endswith("/") and (target := canonical(sent)) is not None:
             return _bare(308, Location=target)
-        if route is None or not route.public:
-            with reading(self._service.engine) as db:
-                g.caller = authenticate(db, request.headers.get("Authorization"))
-            log.bind(tenantId=g.caller.tenant_id)
-            self._limiter.admit(g.caller)
+        if route is None:
+            with leasing(self._service.engine) as lease:
+                self._authenticate(sent, lease)
         return None
 
-    def _route(self) -> Route | None:
-        return self._routes.get(request.endpoint) if request.endpoint else None
+    def _authenticate(self, sent: Request, lease: Lease) -> None:
+        g.caller = authenticate(CursorDb(lease), sent.headers.get("Authorization"))
+        log.bind(tenantId=g.caller.tenant_id)
+        self._limiter.admit(g.caller)
+
+    def _route(self, sent: Request) -> Route | None:
+        return self._routes.get(sent.endpoint) if sent.endpoint else None
 
     def _view(self, route: Route) -> Any:
         def serve(**path: str) -> Response:
-            if not all(map(storable, path.values())):
-                raise _no_such_id(route)
-            if route.streams:
-                return self._run(route, path, None)
-            if not route.writes:
-                with reading(self._service.engine) as db:
-                    return self._run(route, path, db)
-            with transaction(self._service.engine) as tx:
-                key = request.headers.get("Idempotency-Key")
-                if key is None or g.caller is None:
-                    return self._run(route, path, tx)
-                keyed = Keyed(g.caller, request.method, request.path, key, g.raw)
-                return once(tx, keyed, lambda: self._run(route, path, tx))
+            sent = _current()
+            with leasing(self._service.engine) as lease:
+                if not route.public:
+                    self._authenticate(sent, lease)
+                if not all(map(storable, path.values())):
+                    raise _no_such_id(route)
+                if route.streams:
+                    lease.release()
+                    return self._run(route, sent, path, None)
+                if not route.writes:
+                    return self._run(route, sent, path, CursorDb(lease))
+                with transaction_on(lease) as tx:
+                    return self._write(route, sent, path, tx)
 
         return serve
 
-    def _run(self, route: Route, path: dict[str, str], db: Any) -> Response:
-        query = load_query(route.query, request.query_string)
+    def _write(self, route: Route, sent: Request, path: dict[str, str], tx: Transaction) -> Response:
+        key = sent.headers.get("Idempotency-Key")
+        if key is None or g.caller is None:
+            return self._run(route, sent, path, tx)
+        keyed = Keyed(g.caller, sent.method, sent.path, key, g.raw)
+        return once(tx, keyed, lambda: self._run(route, sent, path, tx))
+
+    def _run(self, route: Route, sent: Request, path: dict[str, str], db: Any) -> Response:
+        query = load_query(route.query, sent.query_string)
         body = {}
         if route.writes and not route.streams:
             raw = g.raw if route.body is not None and route.body_required else g.raw or b"{}"
             body = bodies.load_body(route.body or _NOTHING, raw)
         g.ran = True
-        raw = request.stream if route.streams else g.raw
-        call = Call(self._service, route, g.caller, path, query, body, raw, db, request.headers)
+        raw = sent.stream if route.streams else g.raw
+        call = Call(self._service, route, g.caller, path, query, body, raw, db, sent.headers)
         return _response(route.view(call))
 
     def _finish(self, response: Response) -> Response:
+        sent = _current()
         response.headers["X-Request-Id"] = g.request_id
-        if request.path.startswith("/v1"):
+        if sent.path.startswith("/v1"):
             response.headers.setdefault("Cache-Control", "no-store")
-        origin = request.headers.get("Origin")
+        origin = sent.headers.get("Origin")
         if origin is not None:
             response.headers.extend(cors_headers(origin, self._service.settings.cors_origins))
-        route, seconds = self._route(), metrics.now() - g.started
+        route, seconds = self._route(sent), metrics.now() - g.started
         name = route.path if route else "unknown"
-        method = request.method if request.method in _METHODS else "other"
+        method = sent.method if sent.method in _METHODS else "other"
         metrics.request(method, name, response.status_code, seconds)
         tenant_id = g.caller.tenant_id if g.caller else None
         log.request(method, name, response.status_code, seconds, g.request_id, tenant_id)
         return response
 
     def _refuse(self, error: Exception) -> Response:
-        refused = self._named(error)
+        sent = _current()
+        refused = self._named(error, sent)
         body: Any = errors.envelope(refused, g.request_id)
         response = Response(body, errors.status_of(refused), content_type=JSON)
-        if isinstance(refused, RequestTooLarge) and "Expect" not in request.headers:
-            response.response = self._drain.after(body, request.content_length, request.environ["wsgi.input"])
+        if isinstance(refused, RequestTooLarge) and "Expect" not in sent.headers:
+            response.response = self._drain.after(body, sent.content_length, sent.environ["wsgi.input"])
         for name, value in errors.headers_of(refused).items():
             response.headers[name] = value
         return response
 
-    def _named(self, error: Exception) -> Refused:
+    def _named(self, error: Exception, sent: Request) -> Refused:
         if isinstance(error, DatabaseBusy):
             log.log.warning("database busy", error=str(error.__cause__))
-            route = self._route()
-            if not g.ran and route is not None and route.writes and request.headers.get("Idempotency-Key"):
+            route = self._route(sent)
+            if not g.ran and route is not None and route.writes and sent.headers.get("Idempotency-Key"):
                 message = "The idempotency keys can't be read; nothing ran."
                 return IdempotencyStoreUnavailable(message, retryAfter=RETRY_SECONDS)
             return error
@@ -157,16 +170,22 @@ class Edge:
             return error
         if isinstance(error, WerkzeugMethodNotAllowed):
             allowed = sorted(error.valid_methods or [])
-            return MethodNotAllowed(f"{request.method} is not allowed here.", allowed=allowed)
+            return MethodNotAllowed(f"{sent.method} is not allowed here.", allowed=allowed)
         if isinstance(error, WerkzeugNotFound):
             for route in self._routes.values():
-                if meant(route, request.method, request.path):
+                if meant(route, sent.method, sent.path):
                     return _no_such_id(route)
             return RouteNotFound("There is nothing at this path; GET /v1/openapi.json lists what there is.")
         if isinstance(error, HTTPException) and error.code is not None and error.code < 500:
             return BadInput(error.description or "The request can't be understood.")
         log.log.error("request failed", exc_info=error)
         return InternalError("Something went wrong on our side; the request id finds it in our log.")
+
+
+def _current() -> Request:
+    """The request itself: Flask's ``request`` looks it up anew on every use."""
+    current: Request = request._get_current_object()  # type: ignore[attr-defined]
+    return current
 
 
 def _no_such_id(route: Route) -> Refused:
