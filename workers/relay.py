@@ -17,7 +17,7 @@ from sqlalchemy import Engine
 from app import log, metrics
 from app.config import Settings
 from app.domain.errors import DatabaseBusy
-from app.domain.jobs import ANNOUNCED, DEFAULT_QUEUE, IMPROVE_QUEUE, QUEUE_OF
+from app.domain.jobs import ANNOUNCED, APART, DEFAULT_QUEUE, IMPROVE_QUEUE, QUEUE_OF
 from app.store import heartbeats, outbox
 from app.store.engine import create_engine
 from app.store.outbox import Due
@@ -136,6 +136,8 @@ def messages(rows: Sequence[Due]) -> list[list[Due]]:
 
 
 def _size(row: Due) -> int:
+    if row.job in APART:
+        return PER_MESSAGE
     return len(row.ids["correctionIds"]) if row.job in ANNOUNCED else 1
 
 

@@ -31,6 +31,9 @@ QUEUE_OF: dict[str, str] = {IMPROVE: IMPROVE_QUEUE}
 ANNOUNCED: frozenset[str] = frozenset({IMPROVE})
 """Jobs that are for somebody else: done when they were published."""
 
+APART: frozenset[str] = frozenset({APPLY})
+"""Jobs each of which is a message of its own, so that several workers share the work."""
+
 Ids = Mapping[str, Any]
 """What a job is about: ids by name."""
 

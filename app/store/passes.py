@@ -208,18 +208,3 @@ def close(db: Db, keys: Keys, to_seq: int) -> list[Happened]:
     db.run(f"DELETE FROM passes WHERE {_KEYS}", keys)
     db.run(f"UPDATE running SET applied_seq = %(to)s WHERE {_KEYS}", {**keys, "to": to_seq})
     return [Happened(event, total, tuple(zip(ids, seqs, strict=True))) for event, total, ids, seqs in rows]
-
-
-def behind(db: Db, seconds: float, count: int) -> list[tuple[str, str, str, str]]:
-    """Up to ``count`` subjects, of all tenants, with events that wait longer than ``seconds`` for being applied:
-    tenant, project, kind and id."""
-    return [
-        (row[0], row[1], row[2], row[3])
-        for row in db.rows(
-            "SELECT w.tenant_id, w.project_id, w.subject_kind, w.subject_id FROM running w"
-            " JOIN accepted_events e USING (tenant_id, project_id, subject_kind, subject_id)"
-            " WHERE w.applied_seq < w.accepted_seq AND e.seq = w.applied_seq + 1"
-            " AND e.accepted_at < clock_timestamp() - %s * interval '1 second' LIMIT %s",
-            (seconds, count),
-        )
-    ]
