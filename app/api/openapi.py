@@ -58,6 +58,7 @@ _KEYED = (
     errors.IdempotencyKeyReplayWithheld,
     errors.IdempotencyStoreUnavailable,
 )
+_TEXT: JsonSchema = {"type": "string"}
 _WHY: dict[int, str] = {
     200: "Done.",
     201: "Made.",
@@ -167,7 +168,9 @@ def _answer(route: Route, status: int, shape: Any) -> dict[str, Any]:
         schema = {"type": "array", "items": shape} if shape.bare_list else shape
         said["content"] = {media: {"schema": schema} for media in route.media_types}
     elif status == 200:
-        said["content"] = {media: {"schema": {"type": "string"}} for media in route.media_types}
+        said["content"] = {
+            media: {"schema": {} if media == JSON else {"type": "string"}} for media in route.media_types
+        }
     return said
 
 
@@ -180,7 +183,7 @@ def _refusals(route: Route) -> dict[str, Any]:
 
 def _shared(route: Route) -> list[type[Refused]]:
     kinds: list[type[Refused]] = [errors.BadInput, errors.RequestTooLarge, errors.InternalError, errors.DatabaseBusy]
-    if route.body is not None:
+    if route.writes and not route.streams:
         kinds.append(errors.UnknownField)
     if "{" in route.path:
         kinds.append(route.missing)
