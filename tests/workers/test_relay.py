@@ -99,6 +99,17 @@ def test_a_message_holds_at_most_a_hundred(engine: Engine, relay: Relay, broker:
     assert [len(kwargs["jobs"]) for _, _, kwargs in broker.sent] == [PER_MESSAGE, PER_MESSAGE, 50]
 
 
+def test_what_workers_share_goes_alone(engine: Engine, relay: Relay, broker: Broker) -> None:
+    put(engine, "a", *[jobs.apply("p", "agent", "x")] * 3, jobs.route("1"), jobs.route("2"))
+    relay.round()
+    assert [(task, len(kwargs["jobs"])) for _, task, kwargs in broker.sent] == [
+        ("corrigenda.apply", 1),
+        ("corrigenda.apply", 1),
+        ("corrigenda.apply", 1),
+        ("corrigenda.route", 2),
+    ]
+
+
 def test_what_isnt_done_comes_again_ever_later(engine: Engine, relay: Relay, broker: Broker) -> None:
     put(engine, "a", jobs.route("1"))
     delays = []
