@@ -7,8 +7,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from app import embedded
 from app.data_folder import DataFolder
+from app.embedded import postgres
 from app.supervisor import spawn
 
 
@@ -17,17 +17,18 @@ class Server:
 
     def __init__(self) -> None:
         self._place = tempfile.TemporaryDirectory(prefix="corrigenda-tests-")
-        folder = DataFolder(Path(self._place.name))
+        self._folder = folder = DataFolder(Path(self._place.name))
         folder.logs.mkdir()
-        program, self.url = embedded.postgres(folder, _quiet, fsync="off", full_page_writes="off")
+        program, self.url = postgres.server(folder, _quiet, fsync="off", full_page_writes="off")
         self._process = spawn(program)
-        while not embedded.postgres_answers(self.url):
+        while not postgres.answers(self.url):
             assert self._process.poll() is None, program.log.read_text("utf-8")
             time.sleep(0.05)
 
     def stop(self) -> None:
         self._process.send_signal(signal.SIGINT)
         self._process.wait()
+        postgres.forget_sockets(self._folder)
         self._place.cleanup()
 
 

@@ -15,20 +15,20 @@ from pathlib import Path
 
 import click
 
-from app import embedded
 from app.commands.database import prepare
 from app.commands.serve import need_free
 from app.config import Settings, read_settings
 from app.data_folder import DataFolder, write_private
 from app.demo.account import account
 from app.demo.load import Demo
+from app.embedded import postgres, valkey
 from app.failure import Failure
 from app.remote import Remote
 from app.store.ids import new_secret
 from app.supervisor import Program, Stopped, Supervisor
 
 _RECOVERY_SECONDS = 600
-_START_SECONDS = 60
+_START_SECONDS = 180
 
 
 @click.command()
@@ -57,6 +57,8 @@ def up(host: str | None, port: int | None, data: Path | None, demo: bool) -> Non
             _say("Stopping")
     except Stopped:
         pass
+    finally:
+        postgres.forget_sockets(folder)
     _say("Stopped")
 
 
@@ -111,14 +113,14 @@ class _Machine:
         supervisor, settings, folder = self._supervisor, self._settings, self._folder
         waits = []
         if not settings.database_url:
-            program, url = embedded.postgres(folder, _say)
+            program, url = postgres.server(folder, _say)
             supervisor.start(program)
-            waits.append((partial(embedded.postgres_answers, url), program))
+            waits.append((partial(postgres.answers, url), program))
             settings = dataclasses.replace(settings, database_url=url)
         if not settings.redis_url:
-            program, url = embedded.valkey(folder)
+            program, url = valkey.server(folder)
             supervisor.start(program)
-            waits.append((partial(embedded.valkey_answers, url), program))
+            waits.append((partial(valkey.answers, url), program))
             settings = dataclasses.replace(settings, redis_url=url)
         write_private(folder.database_url, settings.database_url)
         write_private(folder.redis_url, settings.redis_url)

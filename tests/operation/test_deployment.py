@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 import yaml
 
-from app import embedded
 from app.cli import main
 from app.config import FIELDS
 from app.data_folder import DataFolder
+from app.embedded import valkey
 from app.supervisor import spawn
 from tests.conftest import new_database
 from tests.operation.machine import bare_environment, free_port, get, wait_for
@@ -34,9 +34,9 @@ def broker() -> Iterator[str]:
         folder = DataFolder(Path(place))
         folder.redis.mkdir()
         folder.logs.mkdir()
-        program, url = embedded.valkey(folder)
+        program, url = valkey.server(folder)
         process = spawn(program)
-        wait_for(lambda: embedded.valkey_answers(url))
+        wait_for(lambda: valkey.answers(url))
         yield url
         process.terminate()
         process.wait()
