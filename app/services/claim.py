@@ -46,12 +46,12 @@ def claim(tx: Db, caller: Caller, wanted: Wanted, max_attempts: int) -> list[Cla
     tokens = [secrets.token_urlsafe(32) for _ in range(wanted.limit)]
     digests = [leases.digest(token) for token in tokens]
     found = leases.claim(tx, tenant_id, wanted, projects, caller.principal, digests)
-    corrections = leases.corrections_of(tx, tenant_id, [lease.item_id for lease in found])
+    corrections = leases.with_copies(tx, tenant_id, [lease.correction_id for lease in found])
     return [_claim(wanted.queue, token, lease, corrections) for token, lease in zip(tokens, found, strict=False)]
 
 
 def _claim(queue: Queue, token: str, lease: Leased, corrections: dict[str, str]) -> Claim:
-    return Claim(lease.item_id, queue, token, lease.expires_at, lease.attempt, corrections[lease.item_id])
+    return Claim(lease.item_id, queue, token, lease.expires_at, lease.attempt, corrections[lease.correction_id])
 
 
 def ready_again(tx: Db, tenant_id: str, max_attempts: int) -> None:

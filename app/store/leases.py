@@ -98,6 +98,7 @@ class Leased:
     """A lease just handed out."""
 
     item_id: str
+    correction_id: str
     attempt: int
     expires_at: datetime
 
@@ -116,7 +117,7 @@ def projects_of(db: Db, tenant_id: str, reach: Reach, project_id: str | None) ->
 
 
 _CLAIM = """
-SELECT item_id, lease_attempt, expires_at
+SELECT item_id, corrected, lease_attempt, expires_at
   FROM claim_work(%(tenant)s, %(queue)s, %(projects)s::text[], %(kind)s, %(subject)s, %(tokens)s::bytea[], %(seconds)s,
                   %(by_kind)s, %(by_id)s)
 """
@@ -136,18 +137,20 @@ def claim(
     return [Leased(*row) for row in db.rows(_CLAIM, values)]
 
 
+# OFFSET 0: look each one up by its key, whatever the planner believes of how many there are.
 _CORRECTIONS = """
-SELECT w.id, correction_with_copy_json(c, o)
-  FROM work_items w
-  JOIN corrections c ON c.tenant_id = w.tenant_id AND c.id = w.correction_id
-  LEFT JOIN copies o ON o.tenant_id = c.tenant_id AND o.run_id = c.run_id
- WHERE w.tenant_id = %s AND w.id = ANY(%s)
+SELECT i.id, correction_with_copy_json(x.c, y.o)
+  FROM unnest(%(ids)s::text[]) AS i(id)
+ CROSS JOIN LATERAL (SELECT c, c.run_id FROM corrections c
+                      WHERE c.tenant_id = %(tenant)s AND c.id = i.id OFFSET 0) x
+  LEFT JOIN LATERAL (SELECT o FROM copies o
+                      WHERE o.tenant_id = %(tenant)s AND o.run_id = x.run_id OFFSET 0) y ON true
 """
 
 
-def corrections_of(db: Db, tenant_id: str, item_ids: Sequence[str]) -> dict[str, str]:
-    """The correction of each item, with its copy, as JSON text."""
-    return dict(db.rows(_CORRECTIONS, (tenant_id, list(item_ids))))
+def with_copies(db: Db, tenant_id: str, correction_ids: Sequence[str]) -> dict[str, str]:
+    """The JSON of each correction with the copy of its run, by its id."""
+    return dict(db.rows(_CORRECTIONS, {"tenant": tenant_id, "ids": list(correction_ids)}))
 
 
 _FIND = """

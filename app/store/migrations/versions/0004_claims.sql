@@ -76,7 +76,7 @@ $$;
 CREATE FUNCTION claim_work(
     p_tenant text, p_queue text, p_projects text[], p_kind text, p_subject text, p_tokens bytea[], p_seconds integer,
     p_by_kind text, p_by_id text)
-RETURNS TABLE (item_id text, lease_attempt integer, expires_at timestamptz) LANGUAGE plpgsql AS $$
+RETURNS TABLE (item_id text, corrected text, lease_attempt integer, expires_at timestamptz) LANGUAGE plpgsql AS $$
 DECLARE
     projects text[];
     kinds text[];
@@ -91,13 +91,16 @@ BEGIN
         before := given;
         FOR i IN 1..coalesce(cardinality(projects), 0) LOOP
             CONTINUE WHEN projects[i] IS NULL;
-            SELECT w.id INTO item_id
-              FROM work_items w JOIN corrections c ON c.tenant_id = w.tenant_id AND c.id = w.correction_id
+            SELECT w.id, w.correction_id INTO item_id, corrected
+              FROM work_items w
+             CROSS JOIN LATERAL (
+                   SELECT o.status, o.sorted_to, o.superseded_by FROM corrections o
+                    WHERE o.tenant_id = w.tenant_id AND o.id = w.correction_id FOR SHARE SKIP LOCKED) c
              WHERE w.tenant_id = p_tenant AND w.queue = p_queue AND w.project_id = projects[i]
                AND w.subject_kind = kinds[i] AND w.subject_id = subjects[i] AND w.state = 'ready' AND NOT w.delayed
                AND c.status IN ('open', 'with-owner') AND c.sorted_to = p_queue AND c.superseded_by IS NULL
              ORDER BY w.correction_created_at, w.correction_id LIMIT 1
-               FOR UPDATE OF w SKIP LOCKED FOR SHARE OF c SKIP LOCKED;
+               FOR UPDATE OF w SKIP LOCKED;
             IF NOT FOUND THEN
                 projects[i] := NULL;
                 CONTINUE;
