@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from app import metrics
 from app.domain import jobs
 from app.domain.jobs import Job
 from app.domain.model import Subject
@@ -91,9 +92,12 @@ def _decide(tx: Db, keys: Keys, batch: Batch) -> None:
 
 def _count(tx: Db, keys: Keys, made: Sequence[tuple[Deciding, Sequence[Transition]]]) -> None:
     for event, each in made:
+        fixed = sum(one.becomes == "fixed" for one in each)
+        reopened = len(each) - fixed
+        metrics.transitions("fixed", fixed)
+        metrics.transitions("reopened", reopened)
         if event.test_run_id is not None and each:
-            fixed = sum(one.becomes == "fixed" for one in each)
-            test_runs.count(tx, keys["tenant"], event.test_run_id, fixed=fixed, reopened=len(each) - fixed)
+            test_runs.count(tx, keys["tenant"], event.test_run_id, fixed=fixed, reopened=reopened)
 
 
 def _happened(made: Sequence[tuple[Deciding, Sequence[Transition]]]) -> dict[str, list[tuple[str, int]]]:
