@@ -26,25 +26,24 @@ _KEYS = {
 GROUPS = tuple(_KEYS)
 """What corrections can be counted by."""
 
+# What was fixed and reopened is gathered first, in the order of an index, and only then held against the rows.
 _STATS = """
-WITH matched AS MATERIALIZED (
-         SELECT c.id, c.created_at, c.status, jsonb_build_array({keys}) AS keys FROM corrections c WHERE {matching}),
-     turns AS MATERIALIZED (
-         SELECT m.created_at, bool_or(h.kind = 'reopened') AS reopened, bool_or(h.kind = 'fixed') AS fixed,
-                min(h.at) FILTER (WHERE h.kind = 'fixed' AND h.how IS DISTINCT FROM 'recorded-right') AS fixed_at
-           FROM matched m
-           JOIN correction_history h
-             ON h.tenant_id = %(tenant)s AND h.correction_id = m.id AND h.kind IN ('fixed', 'reopened')
-          GROUP BY m.id, m.created_at)
-SELECT (SELECT count(*) FROM matched),
-       (SELECT json_agg(json_build_array(g.keys, g.count))
-          FROM (SELECT m.keys, count(*) FROM matched m GROUP BY m.keys) g),
-       (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM t.fixed_at - t.created_at)::float8)
-          FROM turns t),
+SELECT (SELECT json_agg(json_build_array({names} g.count))
+          FROM (SELECT {keys} count(*) FROM corrections c WHERE {matching} {grouped}) g),
        (SELECT percentile_cont(0.5)
-               WITHIN GROUP (ORDER BY extract(epoch FROM clock_timestamp() - m.created_at)::float8)
-          FROM matched m WHERE m.status = ANY (%(not_fixed)s)),
-       (SELECT avg(t.reopened::int)::float8 FROM turns t WHERE t.fixed)
+               WITHIN GROUP (ORDER BY extract(epoch FROM clock_timestamp() - c.created_at)::float8)
+          FROM corrections c WHERE {matching} AND c.status = ANY (%(not_fixed)s)),
+       turned.to_fix, turned.reopened
+  FROM (SELECT percentile_cont(0.5)
+               WITHIN GROUP (ORDER BY extract(epoch FROM t.fixed_at - c.created_at)::float8) AS to_fix,
+               avg(t.reopened::int) FILTER (WHERE t.fixed)::float8 AS reopened
+          FROM corrections c
+          JOIN (SELECT h.correction_id, bool_or(h.kind = 'fixed') AS fixed, bool_or(h.kind = 'reopened') AS reopened,
+                       min(h.at) FILTER (WHERE h.kind = 'fixed' AND h.how IS DISTINCT FROM 'recorded-right') AS fixed_at
+                  FROM correction_history h
+                 WHERE h.tenant_id = %(tenant)s AND h.kind IN ('fixed', 'reopened')
+                 GROUP BY h.correction_id) t ON t.correction_id = c.id
+         WHERE {matching}) turned
 """
 
 _FIRST = """
@@ -70,12 +69,19 @@ def count(db: Db, tenant_id: str, filters: Filters, reach: Reach, group_by: Sequ
     params["not_fixed"] = list(NOT_FIXED)
     if "day" in group_by:
         params["days"], params["starts"] = _days(db, tenant_id, zone)
-    sql = _STATS.format(matching=condition, keys=", ".join(_KEYS[name] for name in group_by))
-    row = db.row(sql, params)
+    row = db.row(_sql(condition, group_by), params)
     assert row is not None
-    total, groups, to_fix, still_open, reopened = row
-    counted = [(keys, number) for keys, number in orjson.loads(groups or "[]")] if group_by else []
-    return Stats(total, sorted(counted), to_fix, still_open, reopened)
+    rows, still_open, to_fix, reopened = row
+    counted = [(keys, number) for *keys, number in orjson.loads(rows or "[]")]
+    total = sum(number for _, number in counted)
+    return Stats(total, sorted(counted) if group_by else [], to_fix, still_open, reopened)
+
+
+def _sql(condition: str, group_by: Sequence[str]) -> str:
+    keys = "".join(f"{_KEYS[name]} AS k{place}, " for place, name in enumerate(group_by))
+    names = "".join(f"g.k{place}, " for place in range(len(group_by)))
+    grouped = "GROUP BY " + ", ".join(str(place + 1) for place in range(len(group_by))) if group_by else ""
+    return _STATS.format(matching=condition, keys=keys, names=names, grouped=grouped)
 
 
 def _days(db: Db, tenant_id: str, zone: ZoneInfo) -> tuple[list[str], list[datetime]]:

@@ -304,6 +304,8 @@ CREATE TABLE correction_history (
     reason text,
     CONSTRAINT correction_history_pk PRIMARY KEY (tenant_id, correction_id, id)
 );
+CREATE INDEX correction_history_turns_ix ON correction_history (tenant_id, correction_id) INCLUDE (kind, how, at)
+    WHERE kind IN ('fixed', 'reopened');
 
 -- At most one unended item a correction; ended ones say why, for the holder of a lost lease.
 CREATE TABLE work_items (
