@@ -29,24 +29,25 @@ class Chosen:
     segments: tuple[tuple[str, str], ...] = ()
 
 
-# The runs are chosen, ordered and cut before anything is read of what is said of them.
+# The runs are chosen, ordered and cut by their ids alone; payloads and what is said are then read one run at a time.
 _CASES = """
 SELECT o.run_id, o.project_id, o.subject_kind, o.subject_id, o.subject_version, coalesce(o.input, 'null'), o.context,
        coalesce(o.output, 'null'), o.segments, o.captured_at, said.corrections, said.weights
-  FROM (SELECT o.* FROM copies o
+  FROM (SELECT o.captured_at, o.run_id FROM copies o
          WHERE o.tenant_id = %(tenant)s AND o.replay_of IS NULL AND o.erased_at IS NULL {of_the_run}
            AND NOT EXISTS (SELECT FROM runs r
                             WHERE r.tenant_id = o.tenant_id AND r.id = o.run_id AND r.erased_at IS NOT NULL)
            AND EXISTS (SELECT FROM corrections c
                         WHERE {matching} AND c.run_id = o.run_id AND c.unregistered_at IS NULL)
-         ORDER BY o.captured_at DESC, o.run_id DESC {limit}) o
+         ORDER BY o.captured_at DESC, o.run_id DESC {limit}) k
+ CROSS JOIN LATERAL (SELECT * FROM copies o WHERE o.tenant_id = %(tenant)s AND o.run_id = k.run_id LIMIT 1) o
  CROSS JOIN LATERAL (
        SELECT array_agg(correction_json(c) ORDER BY c.created_at DESC, c.id DESC) AS corrections,
               array_agg(coalesce(g.weight, 1)::text ORDER BY c.created_at DESC, c.id DESC) AS weights
          FROM corrections c
          LEFT JOIN corrector_groups g ON g.tenant_id = c.tenant_id AND g.id = c.corrector_group_id
         WHERE c.tenant_id = o.tenant_id AND c.run_id = o.run_id AND c.unregistered_at IS NULL) said
- ORDER BY o.captured_at DESC, o.run_id DESC
+ ORDER BY k.captured_at DESC, k.run_id DESC
 """
 
 _OF_THE_RUN = {
