@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-import json
+from typing import Any
 
 from app.domain import json_text
 
@@ -24,13 +24,13 @@ def header() -> str:
 
 
 def line(correction: str) -> str:
-    """The line of a correction, given as its JSON. Absent fields are empty, nested ones are JSON to the letter."""
-    fields = json_text.members(correction)
-    return _line([_cell(fields.get(name, '""')) for name in COLUMNS])
+    """The line of a correction, given as its JSON. Absent fields are empty, all but texts are JSON."""
+    fields = json_text.parse(correction)
+    return _line([_cell(fields.get(name, "")) for name in COLUMNS])
 
 
-def _cell(text: str) -> str:
-    return defused(json.loads(text) if text.startswith('"') else text)
+def _cell(value: Any) -> str:
+    return defused(value if isinstance(value, str) else json_text.dump(value))
 
 
 def defused(cell: str) -> str:
