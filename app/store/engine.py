@@ -131,6 +131,10 @@ class CursorDb:
                     raise busy() from error
             except psycopg2.IntegrityError as error:
                 raise refused(error) from error
+            except psycopg2.DatabaseError as error:
+                if type(error) is psycopg2.DatabaseError and error.pgcode is None:
+                    raise busy() from error  # the server crashed in the middle: an error without a code of its own
+                raise
             else:
                 self._ran = True
                 return cursor

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Engine
 
 from app.domain.errors import CorrectorGroupNameTaken, DatabaseBusy
-from app.store.engine import Db, create_engine, reading, streaming
+from app.store.engine import CursorDb, Db, create_engine, reading, streaming
 from app.transaction import transaction
 from tests.server import Server
 
@@ -134,3 +134,27 @@ def test_a_server_that_was_away_is_found_again() -> None:
             db.value("SELECT 1")
     finally:
         engine.dispose()
+
+
+class Crashing:
+    """A lease of a connection whose server crashes in the middle of a statement, or finds fault with it."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def connection(self) -> Crashing:
+        return self
+
+    def cursor(self) -> Crashing:
+        return self
+
+    def execute(self, sql: str, params: object) -> None:
+        raise self.error
+
+
+def test_a_server_that_crashes_amid_is_busy_and_a_faulty_statement_isnt() -> None:
+    lost = psycopg2.DatabaseError("server closed the connection unexpectedly")
+    with pytest.raises(DatabaseBusy):
+        CursorDb(Crashing(lost)).run("SELECT 1")  # type: ignore[arg-type]
+    with pytest.raises(psycopg2.ProgrammingError):
+        CursorDb(Crashing(psycopg2.ProgrammingError("can't execute an empty query"))).run("")  # type: ignore[arg-type]
