@@ -15,6 +15,7 @@ from apispec.ext.marshmallow.openapi import OpenAPIConverter
 from app.api.errors import status_of_class
 from app.api.routes import JSON, Route
 from app.api.schemas.base import ID_PATTERN, JsonSchema, Shape
+from app.api.schemas.examples import EXAMPLES
 from app.domain import errors
 from app.domain.errors import Refused
 
@@ -85,6 +86,8 @@ class _Converter(OpenAPIConverter):
         kind = schema if isinstance(schema, type) else type(schema)
         if "__doc__" in vars(kind) and kind.__doc__:
             found["description"] = " ".join(cleandoc(kind.__doc__).split())
+        if kind in EXAMPLES:
+            found["examples"] = [EXAMPLES[kind]]
         return found
 
 

@@ -1,11 +1,18 @@
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
+from referencing import Registry, Resource
+from referencing.jsonschema import DRAFT202012
 
+from app.api.bodies import load_body
+from app.api.schemas.base import Shape
+from app.api.schemas.examples import EXAMPLES
 from app.wsgi import routes
 from tests.client import Client
 
@@ -82,3 +89,17 @@ def test_arrays_say_what_is_in_them(document: dict[str, Any]) -> None:
     results = document["components"]["schemas"]["TestRunWanted"]["properties"]["results"]
     items = {"$ref": "#/components/schemas/ResultWanted"}
     assert results == {"type": "array", "minItems": 1, "maxItems": 10_000, "items": items}
+
+
+@pytest.mark.parametrize("shape", EXAMPLES, ids=lambda shape: shape.__name__)
+def test_an_example_is_what_its_shape_takes(shape: type[Shape], document: dict[str, Any]) -> None:
+    body = json.dumps(EXAMPLES[shape]).encode()
+    assert load_body(shape(), body)
+    registry = Registry().with_resource("urn:api", Resource(document, DRAFT202012))
+    schema = {"$ref": f"urn:api#/components/schemas/{shape.__name__.removesuffix('Shape')}"}
+    Draft202012Validator(schema, registry=registry).validate(EXAMPLES[shape])
+
+
+def test_every_body_has_an_example() -> None:
+    without = {type(route.body).__name__ for route in routes() if route.body} - {shape.__name__ for shape in EXAMPLES}
+    assert not without, "add one to app/api/schemas/examples.py"
