@@ -103,7 +103,9 @@ class Settings:
     host: str = _setting("CORRIGENDA_HOST", "address that the API listens on", "127.0.0.1")
     port: int = _setting("CORRIGENDA_PORT", "port that the API listens on", 8400, _integer(1, 65535))
     api_workers: int = _setting("CORRIGENDA_API_WORKERS", "API processes", 2, _integer(1, 256))
-    api_threads: int = _setting("CORRIGENDA_API_THREADS", "threads of each API process", 4, _integer(1, 256))
+    api_threads: int = _setting(
+        "CORRIGENDA_API_THREADS", "requests that each API process works on at once", 4, _integer(1, 256)
+    )
     worker_processes: int = _setting("CORRIGENDA_WORKER_PROCESSES", "task processes of a worker", 2, _integer(1, 256))
     max_body_bytes: int = _setting(
         "CORRIGENDA_MAX_BODY_BYTES",

@@ -22,6 +22,9 @@ from app.wsgi import from_environment
 _CONNECTIONS = 512
 """Open connections of one process, idle ones too: granian's backpressure counts those, not requests."""
 
+_SLOW = 4
+"""So many times the requests that are worked on may wait, for bodies that come slowly, and not keep others out."""
+
 _LOGGERS = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -50,7 +53,7 @@ def api(host: str | None, port: int | None) -> None:
         http=HTTPModes.http1,
         websockets=False,
         workers=settings.api_workers,
-        blocking_threads=settings.api_threads,
+        blocking_threads=settings.api_threads * _SLOW,
         backpressure=_CONNECTIONS,
         respawn_failed_workers=True,
         workers_kill_timeout=10,

@@ -19,8 +19,9 @@ from app.commands.database import prepare
 from app.commands.serve import need_free
 from app.config import Settings, read_settings
 from app.data_folder import DataFolder, write_private
-from app.demo.account import account
+from app.demo.account import account, commands
 from app.demo.load import Demo
+from app.demo.release import release
 from app.embedded import postgres, valkey
 from app.failure import Failure
 from app.remote import Remote
@@ -94,7 +95,8 @@ class _Machine:
             with Remote(self._address, token) as admin, Demo(admin, self._folder.path / "demo-tokens.json") as demo:
                 recorded = demo.load()
                 _say(f"The demo's data are in; {recorded} corrections were recorded now")
-                click.echo("\n" + account(demo, self._shell_token) + "\n")
+                told = account(demo), release(demo), commands(demo, self._shell_token)
+                click.echo("\n" + "\n\n".join(told) + "\n")
                 _say("Serving until Ctrl-C")
         except Failure as error:
             _say(f"The demo stopped: {error}")

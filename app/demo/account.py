@@ -20,18 +20,23 @@ _MEANING = {
     ("open", "improve"): "the answer was wrong: an Improve job works on it",
     ("open", "none"): "an end user's word, not sorted yet",
     ("fixed", "none"): "nothing was wrong: recorded as right",
+    ("fixed", "owner"): "a later version gets it right",
 }
 
 
-def account(demo: Demo, token: str) -> str:
-    """Wait for the workers, then tell. ``token`` is how a shell gets at the admin's token.
+def account(demo: Demo) -> str:
+    """Wait for the workers, then tell.
 
     :raises Failure: if they don't come to an end.
     """
     sample = _sample(demo)
     _wait_for_workers(demo, sample["id"])
-    parts = [*_counts(demo), "", *_one(demo, sample["id"]), "", *_commands(demo.admin.url, token, sample["id"])]
-    return "\n".join(parts)
+    return "\n".join([*_counts(demo), "", *_one(demo, sample["id"])])
+
+
+def commands(demo: Demo, token: str) -> str:
+    """What to try next. ``token`` is how a shell gets at the admin's token."""
+    return "\n".join(_commands(demo.admin.url, token, _sample(demo)["id"]))
 
 
 def _sample(demo: Demo) -> dict[str, Any]:
@@ -74,7 +79,7 @@ def _groups(demo: Demo) -> list[dict[str, Any]]:
 
 def _counts(demo: Demo) -> Iterator[str]:
     groups = _groups(demo)
-    yield f"{sum(group['count'] for group in groups)} corrections of {PROJECT}'s runs, sorted when they were recorded:"
+    yield f"{sum(group['count'] for group in groups)} corrections of {PROJECT}'s runs:"
     for group in sorted(groups, key=lambda group: -group["count"]):
         status, sorted_to = group["status"], group["sortedTo"]
         where = f"{status}, {sorted_to}" if sorted_to != "none" else status

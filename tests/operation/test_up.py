@@ -49,7 +49,9 @@ def test_a_killed_one_is_started_again_with_its_data(data: Path) -> None:
         first.wait_ready()
         made = corrigenda("token", "create", "--tenant", "t", "--name", "n", "--role", "admin", "--data", str(data))
         token = made.stdout.split()[-1]
+        children = psutil.Process(first.process.pid).children(recursive=True)
         first.stop(signal.SIGKILL)
+    wait_for(lambda: not any(child.is_running() for child in children))
     with Machine(data, first.port) as second:
         second.wait_ready(2)
         assert json.loads(second.get("/v1/me", token) or b"")["tenantId"] == "t"
@@ -84,6 +86,7 @@ def test_the_demo_tells_what_became_of_its_corrections_and_can_be_shown_again(da
         assert "33 corrections of shop's runs" in first.output
         assert "queue    owner, ready since" in first.output
         assert "inbox    of ines, who owns support: correction.with-owner" in first.output
+        assert first.output.count("fixed in 1.4.0") == 2
     with Machine(data, first.port, "--demo") as second:
         wait_for(lambda: second.output.count("Serving until Ctrl-C") == 2)
         assert "\nThe demo's data are in; 0 corrections were recorded now" in second.output
