@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -76,7 +77,7 @@ def test_every_way_into_a_document_resolves_and_the_next_one_does_not(document: 
 
 @given(st.text(alphabet="/~01a-", max_size=8))
 def test_the_grammar_is_the_rfcs(text: str) -> None:
-    well_formed = (text == "" or text.startswith("/")) and "~" not in text.replace("~0", "").replace("~1", "")
+    well_formed = (text == "" or text.startswith("/")) and "~" not in re.sub("~[01]", "", text)
     if well_formed:
         assert len(pointers.tokens(text)) == text.count("/")
     else:
