@@ -68,11 +68,9 @@ def new_database(folder: Path, name: str) -> Database:
 
 @contextlib.contextmanager
 def api(database: Database) -> Iterator[tuple[int, int]]:
-    """The API on ``database``, as ``corrigenda api`` runs it: its port and its process id."""
-    port = int(os.environ.get("BENCH_PORT", "8710"))
-    command = [sys.executable, "-m", "granian", "--interface", "wsgi", "--factory", "app.wsgi:from_environment",
-               "--port", str(port), "--workers", "2", "--blocking-threads", "4", "--no-ws",
-               "--log-level", "warning"]  # fmt: skip
+    """``corrigenda api`` on ``database``: its port and its process id."""
+    port = int(os.environ.get("BENCH_PORT") or _free_port())
+    command = [sys.executable, "-P", "-m", "app.cli", "api", "--port", str(port)]
     environ = {**os.environ, "DATABASE_URL": database.url, "CORRIGENDA_LOG_LEVEL": "INFO"}
     server = subprocess.Popen(command, env=environ, stderr=subprocess.DEVNULL)
     try:
@@ -81,6 +79,11 @@ def api(database: Database) -> Iterator[tuple[int, int]]:
     finally:
         server.send_signal(signal.SIGTERM)
         server.wait(20)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
 
 
 def _wait_for(port: int, token: str) -> None:
