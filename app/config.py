@@ -5,6 +5,7 @@ The table in README.md is held equal to ``FIELDS`` by a test.
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -75,6 +76,23 @@ def _mail_server(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme not in ("smtp", "smtps", "smtp+starttls") or not parts.hostname or parts.port == 0:
         raise ValueError("must be smtp://, smtps:// or smtp+starttls:// and a host")
+    return text
+
+
+def _http_address(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("must be an http:// or https:// address")
+    return text
+
+
+def _webhook_secret(text: str) -> str:
+    try:
+        key = base64.b64decode(text.removeprefix("whsec_"), validate=True)
+    except ValueError:
+        key = b""
+    if not 24 <= len(key) <= 64:
+        raise ValueError("must be whsec_ and 24 to 64 bytes in base64")
     return text
 
 
@@ -177,6 +195,21 @@ class Settings:
     )
     delivery_log_days: int = _setting(
         "CORRIGENDA_DELIVERY_LOG_DAYS", "how long ended deliveries stay in the log", 30, _integer(1, 3650)
+    )
+    improve_url: str = _setting(
+        "CORRIGENDA_IMPROVE_URL", "endpoint that takes briefs of what waits for Improve", "", _http_address
+    )
+    improve_secret: str = _setting(
+        "CORRIGENDA_IMPROVE_SECRET",
+        "signs them by Standard Webhooks, `whsec_…`; needed with the endpoint",
+        "",
+        _webhook_secret,
+        True,
+    )
+    improver: str = _setting(
+        "CORRIGENDA_IMPROVER",
+        "which installed entry point of `corrigenda.improvers` takes the briefs, where there are several",
+        "",
     )
 
 

@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
 from celery import Celery, signals
@@ -19,11 +19,14 @@ from celery.exceptions import CPendingDeprecationWarning, SecurityWarning
 from kombu import Connection, Queue
 
 from app import log
+from app.channels.improver import Improver
 from app.config import Settings
-from app.domain.jobs import CHORES_QUEUE, DEFAULT_QUEUE, IMPROVE_QUEUE
+from app.domain.jobs import CHORES_QUEUE, DEFAULT_QUEUE, IMPROVE, IMPROVE_QUEUE
+from app.failure import Failure
 from workers import notices, routing, snapshots, supersession, transitions
 from workers.deliveries import Beside
 from workers.housekeeping import Chore, chores, tend
+from workers.improve import Improving, find_improver
 from workers.task import Handler, Runner
 
 SOFT_LIMIT_SECONDS, HARD_LIMIT_SECONDS = 300, 360
@@ -35,6 +38,9 @@ MAX_CHILD_KILOBYTES = 500_000
 
 RECONNECT_SECONDS = 5
 """Longest wait before the broker is tried again."""
+
+Work = Literal["jobs", "improve"]
+"""What a worker may be kept to: our own jobs, or handing over what waits for Improve."""
 
 HANDLERS: tuple[Handler, ...] = (
     *routing.handlers,
@@ -108,14 +114,18 @@ def create_celery(settings: Settings) -> Celery:
     return app
 
 
-def create_worker_app(settings: Settings, handlers: Sequence[Handler] = HANDLERS) -> Celery:
-    """The application with all its tasks."""
+def create_worker_app(
+    settings: Settings, handlers: Sequence[Handler] = HANDLERS, improver: Improver | None = None
+) -> Celery:
+    """The application with all its tasks; that of Improve only if there is an ``improver``."""
     app = create_celery(settings)
     runner = Runner(settings)
     for handler in handlers:
         _register(app, runner, handler)
-    for chore in chores(settings):
+    for chore in chores(settings, improves=improver is not None):
         _register_chore(app, runner, chore)
+    if improver is not None:
+        _register_improve(app, Improving(runner, improver, settings.max_attempts))
     return app
 
 
@@ -134,17 +144,36 @@ def _register_chore(app: Celery, runner: Runner, chore: Chore) -> None:
             tend(runner, chore)
 
 
-def run_worker(settings: Settings, handlers: Sequence[Handler] = HANDLERS) -> None:
-    """Work until SIGTERM or SIGINT, which lets the tasks in hand end first. Exits the process."""
+def _register_improve(app: Celery, improving: Improving) -> None:
+    @app.task(name=IMPROVE, bind=True)
+    def task(self: Any, tenantId: str, correctionIds: list[str]) -> None:
+        with log.bound(task=IMPROVE, taskId=self.request.id, tenantId=tenantId, correctionIds=correctionIds[:10]):
+            improving.run(tenantId, correctionIds)
+
+
+def run_worker(settings: Settings, handlers: Sequence[Handler] = HANDLERS, only: Work | None = None) -> None:
+    """Work until SIGTERM or SIGINT, which lets the tasks in hand end first. Exits the process.
+
+    What waits for Improve is handed over if there is somebody who takes it; ``only``: that alone, or all but that.
+
+    :raises Failure: if it isn't clear who takes it.
+    """
     _log_as_ours(settings)
-    app = create_worker_app(settings, handlers)
-    _deliver_beside(settings)
+    improver = find_improver(settings)
+    if only == "improve" and improver is None:
+        raise Failure("Nobody takes what waits for Improve: set CORRIGENDA_IMPROVE_URL or install an improver.")
+    app = create_worker_app(settings, handlers, improver)
+    queues = [] if only == "improve" else [DEFAULT_QUEUE, CHORES_QUEUE]
+    if improver is not None and only != "jobs":
+        queues.append(IMPROVE_QUEUE)
+    if only != "improve":
+        _deliver_beside(settings)
     worker = app.Worker(
         hostname=f"corrigenda-{os.getpid()}@{socket.gethostname()}",
         concurrency=settings.worker_processes,
         pool="prefork",
         optimization="fair",
-        queues=[DEFAULT_QUEUE, CHORES_QUEUE],
+        queues=queues,
         loglevel=logging.INFO,
         without_gossip=True,
         without_mingle=True,

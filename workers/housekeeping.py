@@ -12,6 +12,7 @@ from app.domain.errors import DatabaseBusy
 from app.domain.jobs import HOUSEKEEPING, SWEEP
 from app.services import sweep
 from app.services.claim import end_leases
+from app.services.improve import announce_overlooked
 from app.store import deliveries, upkeep
 from app.store.engine import Db
 from app.transaction import transaction
@@ -34,8 +35,8 @@ class Chore:
     steps: Steps
 
 
-def chores(settings: Settings) -> tuple[Chore, ...]:
-    """All periodic tasks."""
+def chores(settings: Settings, *, improves: bool = False) -> tuple[Chore, ...]:
+    """All periodic tasks. ``improves``: we hand over what waits for Improve."""
     trim = partial(upkeep.trim_trail, hours=settings.trail_hours)
     purge = partial(deliveries.purge, days=settings.delivery_log_days)
     tidy: Steps = {
@@ -45,20 +46,16 @@ def chores(settings: Settings) -> tuple[Chore, ...]:
         "deliveries": purge,
         "leases": upkeep.trim_leases,
     }
-    return (
-        Chore(HOUSEKEEPING, 300, tidy),
-        Chore(
-            SWEEP,
-            60,
-            {
-                "captures": sweep.sweep_captures,
-                "events": sweep.sweep_events,
-                "leases": partial(end_leases, max_attempts=settings.max_attempts),
-                "queues": sweep.sweep_queues,
-                "seen": sweep.be_seen,
-            },
-        ),
-    )
+    mend: Steps = {
+        "captures": sweep.sweep_captures,
+        "events": sweep.sweep_events,
+        "leases": partial(end_leases, max_attempts=settings.max_attempts),
+        "queues": sweep.sweep_queues,
+        "seen": sweep.be_seen,
+    }
+    if improves:
+        mend["improve"] = announce_overlooked
+    return (Chore(HOUSEKEEPING, 300, tidy), Chore(SWEEP, 60, mend))
 
 
 def tend(runner: Runner, chore: Chore) -> None:

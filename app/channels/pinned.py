@@ -29,8 +29,11 @@ class Failed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
+    """``body``: its first ``MOST_BYTES``."""
+
     status: int
     retry_after: int | None = None
+    body: bytes = b""
 
 
 @functools.cache
@@ -70,9 +73,10 @@ def post(
 
 def _reply(response: http.client.HTTPResponse) -> Reply:
     # The status is what counts; a little of the rest is read so that the receiver can finish its answer.
+    body = b""
     with contextlib.suppress(OSError, http.client.HTTPException):
-        response.read(MOST_BYTES)
-    return Reply(response.status, _seconds(response.getheader("Retry-After")))
+        body = response.read(MOST_BYTES)
+    return Reply(response.status, _seconds(response.getheader("Retry-After")), body)
 
 
 class _Connection(http.client.HTTPConnection):

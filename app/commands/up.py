@@ -27,6 +27,7 @@ from app.failure import Failure
 from app.remote import Remote
 from app.store.ids import new_secret
 from app.supervisor import Program, Stopped, Supervisor
+from workers.improve import find_improver
 
 _RECOVERY_SECONDS = 600
 _START_SECONDS = 180
@@ -78,12 +79,21 @@ class _Machine:
         self._make_token()
         prepare(self._settings)
         self._supervisor.wait_until(self._ready, self._start_program("api"), _START_SECONDS)
-        for name in ("worker", "relay", "beat"):
+        self._start_workers()
+        for name in ("relay", "beat"):
             self._start_program(name)
         _say(f"Ready at {self._address} after {time.monotonic() - began:.1f} s; logs are in {self._folder.logs}")
         if self._own_token:
             _say(f"The admin token of tenant default is in {self._folder.admin_token}:")
         click.echo(f'  curl -H "Authorization: Bearer {self._shell_token}" {self._address}/v1/me')
+
+    def _start_workers(self) -> None:
+        """Whoever takes what waits for Improve may take long: it gets a worker of its own."""
+        if find_improver(self._settings) is None:
+            self._start_program("worker")
+        else:
+            self._start_program("worker", "worker", "--only", "jobs")
+            self._start_program("improve", "worker", "--only", "improve")
 
     def show_demo(self) -> None:
         """Load and tell beside the supervision, which must go on."""
@@ -146,10 +156,11 @@ class _Machine:
             return f"$(cat {shlex.quote(str(self._folder.admin_token))})"
         return "$CORRIGENDA_BOOTSTRAP_TOKEN"
 
-    def _start_program(self, name: str) -> Program:
+    def _start_program(self, name: str, *words: str) -> Program:
+        """Start the command of that ``name``, or that of ``words``."""
         program = Program(
             name,
-            (sys.executable, "-P", "-m", "app.cli", name),
+            (sys.executable, "-P", "-m", "app.cli", *(words or (name,))),
             self._folder.logs / f"{name}.log",
             stage=1,
             env=self._environment(),

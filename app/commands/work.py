@@ -8,14 +8,19 @@ from app import log, metrics
 from app.commands.database import prepare, settings_with_database
 from app.config import Settings
 from app.failure import Failure
-from workers.celery import run_beat, run_worker
+from workers.celery import Work, run_beat, run_worker
 from workers.relay import run_relay
 
 
 @click.command()
-def worker() -> None:
-    """Do what follows from corrections: contexts, queues, notices. Any number may run."""
-    run_worker(_ready_settings())
+@click.option("--only", type=click.Choice(["jobs", "improve"]), help="Our own jobs, or handing over to Improve.")
+def worker(only: Work | None) -> None:
+    """Do what follows from corrections: contexts, queues, notices. Any number may run.
+
+    Hands what waits for Improve to CORRIGENDA_IMPROVE_URL, or to an installed improver, if there is one. Where that
+    may take long, keep workers of its own to it with --only.
+    """
+    run_worker(_ready_settings(), only=only)
 
 
 @click.command()

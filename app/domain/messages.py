@@ -86,3 +86,8 @@ def message(type: str, bodies: Sequence[str], total: int, now: datetime) -> Mess
     shown = ",".join(bodies[:MOST_IN_DIGEST])
     head = f'"type":"{DIGEST}","timestamp":"{times.wire(now)}"'
     return Message(DIGEST, f'{{{head},"data":{{"total":{total},"events":[{shown}]}}}}')
+
+
+def enveloped(type: str, at: datetime, data: str) -> str:
+    """The JSON of a message whose ``data`` is JSON text already."""
+    return f'{{"type":{json_text.dump(type)},"timestamp":"{times.wire(at)}","data":{data}}}'

@@ -28,6 +28,7 @@ class Claim:
     """A lease just handed out. ``correction`` is the JSON of the correction with its copy."""
 
     item_id: str
+    correction_id: str
     queue: Queue
     token: str
     expires_at: datetime
@@ -51,7 +52,8 @@ def claim(tx: Db, caller: Caller, wanted: Wanted, max_attempts: int) -> list[Cla
 
 
 def _claim(queue: Queue, token: str, lease: Leased, corrections: dict[str, str]) -> Claim:
-    return Claim(lease.item_id, queue, token, lease.expires_at, lease.attempt, corrections[lease.correction_id])
+    shown = corrections[lease.correction_id]
+    return Claim(lease.item_id, lease.correction_id, queue, token, lease.expires_at, lease.attempt, shown)
 
 
 def ready_again(tx: Db, tenant_id: str, max_attempts: int) -> None:

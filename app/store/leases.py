@@ -71,15 +71,16 @@ def lapse(db: Db, tenant_id: str | None, max_attempts: int) -> tuple[int, list[P
 _WAKE = """
 UPDATE work_items w SET delayed = false
   FROM (SELECT d.tenant_id, d.id FROM work_items d
-         WHERE d.tenant_id = %(tenant)s AND d.state = 'ready' AND d.delayed AND d.available_at <= clock_timestamp()
+         WHERE {whose} AND d.state = 'ready' AND d.delayed AND d.available_at <= clock_timestamp()
          ORDER BY d.available_at LIMIT %(batch)s FOR UPDATE SKIP LOCKED) due
  WHERE w.tenant_id = due.tenant_id AND w.id = due.id
 """
 
 
-def wake(db: Db, tenant_id: str) -> bool:
-    """Let items whose delay is over be claimed again; true if there may be more."""
-    return db.run(_WAKE, {"tenant": tenant_id, "batch": BATCH}) == BATCH
+def wake(db: Db, tenant_id: str | None) -> bool:
+    """Let items of a tenant, or of all, whose delay is over be claimed again; true if there may be more."""
+    whose = "d.tenant_id = %(tenant)s" if tenant_id is not None else "true"
+    return db.run(_WAKE.format(whose=whose), {"tenant": tenant_id, "batch": BATCH}) == BATCH
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,10 +53,11 @@ class House:
     def redis_url(self) -> str:
         return f"redis://127.0.0.1:{self.port}/0"
 
-    def start(self, *command: str) -> subprocess.Popen[bytes]:
+    def start(self, *command: str, **settings: str) -> subprocess.Popen[bytes]:
         """A process of ours, with its lines in a file of its own."""
         known = {name: value for name, value in os.environ.items() if not name.startswith("CORRIGENDA_")}
         ours = {"DATABASE_URL": self.url, "REDIS_URL": self.redis_url, "CORRIGENDA_RESEND_SECONDS": "1"}
+        ours |= settings
         with (self.folder / f"{len(self.processes)}.log").open("wb") as lines:
             process = subprocess.Popen(
                 [sys.executable, *command], env=known | ours, stdout=lines, stderr=subprocess.STDOUT
