@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -28,6 +29,7 @@ from app.wsgi import create_app
 from tests.client import Client
 from tests.conftest import new_database
 from tests.factories import a_run, an_owner
+from tests.receiver import receiving, signed_by
 from tests.workers.counting import JOB, TABLES
 
 pytestmark = pytest.mark.slow
@@ -211,3 +213,24 @@ def test_processes_are_seen_at_work_and_end_when_they_are_told(house: House) -> 
     for process in processes:
         process.terminate()
     assert [process.wait(20) for process in processes] == [0, 0, 0]
+
+
+def test_what_waits_for_improve_is_handed_over_once_whoever_is_at_it(house: House) -> None:
+    client = caller(house)
+    with receiving(200) as receiver:
+        secret = "whsec_" + "c2VjcmV0" * 4
+        improve = {"CORRIGENDA_IMPROVE_URL": receiver.url, "CORRIGENDA_IMPROVE_SECRET": secret}
+        for command in ((*WORKER, "--only", "jobs"), (*WORKER, "--only", "improve"), WORKER, RELAY, RELAY):
+            house.start(*command, **improve)
+        for number in range(12):
+            run = a_run(house.engine, "t", subject_id=f"agent-{number % 3}")
+            body = {"runId": run, "answer": "wrong", "why": "x"}
+            assert client.post("/v1/corrections", body).status_code == 201
+        query = "SELECT count(*) FILTER (WHERE status = 'being-fixed') = 12 FROM corrections"
+        until(lambda: house.value(query))
+        until(house.all_done)
+    briefs = [json.loads(received.body)["data"]["corrections"] for received in receiver.received]
+    handed = [entry["correction"]["id"] for brief in briefs for entry in brief]
+    assert len(handed) == len(set(handed)) == 12
+    assert all(signed_by(secret, received) for received in receiver.received)
+    assert client.get("/v1/work/stats").json["queues"]["improve"]["done"] == 12
