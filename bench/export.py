@@ -128,12 +128,12 @@ def main() -> None:
     options = parser.parse_args()
     if options.smoke:
         options.corrections, options.cases = 4_000, 400
-    with postgres() as folder:
+    with postgres() as server:
         print(HEADINGS)
-        database = new_database(folder, "corrections")
+        database = new_database(server, "corrections")
         fill(database, options.cases, options.corrections)
         run(database, STREAMS)
-        database = new_database(folder, "cases")
+        database = new_database(server, "cases")
         fill(database, options.cases, 2 * options.cases)
         with contextlib.closing(psycopg2.connect(database.url)) as connection:
             connection.autocommit = True

@@ -29,7 +29,8 @@ BODY = {
 
 
 RUNS_PER_SECOND = 3_500
-"""More than anything here can record on."""
+"""More than pgbench can record on, or the service."""
+WARM_SECONDS = 1.0
 
 
 def main() -> None:
@@ -43,9 +44,9 @@ def main() -> None:
     options = parser.parse_args()
     if options.smoke:
         options.runs, options.corrections, options.seconds, options.rounds = 500, 2_000, 1, 1
-    with postgres() as folder:
-        database = new_database(folder, "bench")
-        needed = int(options.seconds + 2) * RUNS_PER_SECOND * 4 * options.rounds
+    with postgres() as server:
+        database = new_database(server, "bench")
+        needed = (_enough(options.seconds) + _enough(options.seconds + WARM_SECONDS)) * len(FORMS) * options.rounds
         fill(database, options.runs, options.corrections, fresh=needed)
         print(HEADINGS)
         fresh = options.runs
@@ -69,14 +70,19 @@ def one_form(database: Database, name: str, headers: dict[str, str], fresh: int,
     # Connection by connection in turn, as the service takes them.
     script = f"\\set r {fresh} + :client_id + 16 * (:n - 1)\n\\set m 100000000000 + :r\n" + script_of(statements)
     ceiling = pgbench(database, script, seconds)
-    fresh += int(seconds + 1) * RUNS_PER_SECOND
+    fresh += _enough(seconds)
     with api(database) as (port, pid):
         sent = {"Authorization": f"Bearer {database.token}", "Content-Type": "application/json", **headers}
-        plan = Plan(port, [("POST", "/v1/corrections", json.dumps(BODY))], sent, seconds=seconds, first=fresh)
+        plan = Plan(port, [("POST", "/v1/corrections", json.dumps(BODY))], sent, 16, WARM_SECONDS, seconds, fresh)
         measured = put_load(plan, pid, database.server_pid)
     assert set(measured.outcome.statuses) == {"201"}, measured.outcome.statuses
     report(name, measured, ceiling, len(statements))
     return measured.outcome.last
+
+
+def _enough(seconds: float) -> int:
+    """More runs than can be recorded on in that time."""
+    return int((seconds + 0.5) * RUNS_PER_SECOND)
 
 
 def recording_statements(database: Database, run: int, headers: dict[str, str]) -> list[str]:

