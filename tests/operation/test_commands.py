@@ -71,6 +71,16 @@ def test_migrate_goes_to_this_version_and_again(command: Run, empty_database: st
         assert (done.exit_code, done.stdout) == (0, f"The database is at revision {head()}.\n")
 
 
+@pytest.mark.slow
+def test_several_may_migrate_an_empty_database_at_once(empty_database: str) -> None:
+    env = bare_environment() | {"DATABASE_URL": empty_database}
+    command = [*COMMAND, "migrate"]
+    several = [subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    assert [process.communicate(timeout=120)[0] for process in several] == [
+        f"The database is at revision {head()}.\n"
+    ] * 4
+
+
 def test_a_database_of_a_newer_version_is_left_alone(command: Run, empty_database: str) -> None:
     command("migrate", DATABASE_URL=empty_database)
     connection = psycopg2.connect(empty_database)
