@@ -48,7 +48,7 @@ class Edge:
     def __init__(self, service: Service, limiter: Limiter) -> None:
         self._service = service
         self._limiter = limiter
-        self._drain = Drain(max(1, service.settings.api_threads // 2), 4 * service.settings.max_body_bytes)
+        self._drain = Drain(max(1, service.settings.api_threads - 1), 4 * service.settings.max_body_bytes)
         self._routes: dict[str, Route] = {}
 
     def install(self, flask: Flask, routes: list[Route]) -> None:

@@ -23,7 +23,7 @@ from app.domain.model import Caller
 
 _CHUNK = 64 * 1024
 _PATIENCE = 0.25
-"""Seconds that a request waits for Redis at most."""
+"""Seconds that a request waits, at most, for Redis or for a turn to read on."""
 _LINGER = 5.0
 """Seconds for which a refused body is read on."""
 _PAUSE = 5.0
@@ -62,7 +62,7 @@ class Drain:
     def after(self, answer: bytes, length: int | None, source: Any) -> Iterator[bytes]:
         """``answer``, then nothing more, once what comes from ``source`` was read. ``length`` is what it shall have."""
         yield answer
-        if (length or 0) <= self._most and self._slots.acquire(blocking=False):
+        if (length or 0) <= self._most and self._slots.acquire(timeout=_PATIENCE):
             try:
                 self._read_on(source)
             finally:
