@@ -80,7 +80,11 @@ def list_corrections(call: Call) -> Answer:
 
 
 @routes.add(
-    "GET", "/v1/corrections/{correctionId}", answers={200: CorrectionWithCopy, 304: None}, missing=CorrectionNotFound
+    "GET",
+    "/v1/corrections/{correctionId}",
+    answers={200: CorrectionWithCopy, 304: None},
+    missing=CorrectionNotFound,
+    headers={"If-None-Match": "an ETag of the correction: the answer is 304 while it is in that state"},
 )
 def get_correction(call: Call) -> Answer:
     """Fetch a correction, live or not, with the stored copy of its run.

@@ -145,8 +145,9 @@ def cors_headers(origin: str | None, allowed: Iterable[str]) -> dict[str, Any]:
     return {
         "Access-Control-Allow-Origin": origin,
         "Access-Control-Allow-Methods": "GET, POST, PUT, PATCH, DELETE",
-        "Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key, If-Match, X-Request-Id",
-        "Access-Control-Expose-Headers": "X-Request-Id, ETag, Retry-After",
+        "Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, "
+        "X-Request-Id",
+        "Access-Control-Expose-Headers": "X-Request-Id, X-Idempotent-Replay, ETag, Location, Retry-After",
         "Access-Control-Max-Age": "600",
         "Vary": "Origin",
     }

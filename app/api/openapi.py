@@ -53,6 +53,19 @@ _REQUEST_ID: JsonSchema = {
     "description": "1 to 128 visible ASCII characters, echoed; one is made when there is none.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 128},
 }
+_HEADERS: dict[str, JsonSchema] = {
+    name: {"description": why, "schema": {"type": "string"}}
+    for name, why in {
+        "X-Request-Id": "As sent, or made for this request.",
+        "X-Idempotent-Replay": "`true` when this is the kept answer of an earlier request with the same key.",
+        "ETag": "The state that this is, for If-Match and If-None-Match.",
+        "WWW-Authenticate": "`Bearer`",
+        "Retry-After": "Whole seconds after which to try again.",
+    }.items()
+}
+_TELLING = {401: ("WWW-Authenticate",), 409: ("Retry-After",), 429: ("Retry-After",), 503: ("Retry-After",)}
+"""Headers of an error, by its status."""
+
 _KEYED = (
     errors.IdempotencyKeyBodyMismatch,
     errors.IdempotencyKeyInFlight,
@@ -166,7 +179,7 @@ def _answers(route: Route) -> dict[str, Any]:
 
 
 def _answer(route: Route, status: int, shape: Any) -> dict[str, Any]:
-    said: dict[str, Any] = {"description": _WHY.get(status, "Done.")}
+    said: dict[str, Any] = {"description": _WHY.get(status, "Done."), "headers": _headers_of(route)}
     if shape is not None:
         schema = {"type": "array", "items": shape} if shape.bare_list else shape
         said["content"] = {media: {"schema": schema} for media in route.media_types}
@@ -177,11 +190,20 @@ def _answer(route: Route, status: int, shape: Any) -> dict[str, Any]:
     return said
 
 
+def _headers_of(route: Route) -> dict[str, Any]:
+    names = ["X-Request-Id"]
+    if route.writes and not route.streams:
+        names.append("X-Idempotent-Replay")
+    if 304 in route.answers or "If-Match" in route.headers:
+        names.append("ETag")
+    return {name: _HEADERS[name] for name in names}
+
+
 def _refusals(route: Route) -> dict[str, Any]:
     by_status: dict[int, list[str]] = {}
     for kind in dict.fromkeys([*_shared(route), *route.errors]):
         by_status.setdefault(status_of_class(kind), []).append(kind.code)
-    return {str(status): _refusal(codes) for status, codes in sorted(by_status.items())}
+    return {str(status): _refusal(status, codes) for status, codes in sorted(by_status.items())}
 
 
 def _shared(route: Route) -> list[type[Refused]]:
@@ -197,7 +219,11 @@ def _shared(route: Route) -> list[type[Refused]]:
     return kinds
 
 
-def _refusal(codes: list[str]) -> dict[str, Any]:
+def _refusal(status: int, codes: list[str]) -> dict[str, Any]:
     said = {"type": "object", "properties": {"error": {"properties": {"code": {"enum": codes}}}}}
     schema = {"allOf": [{"$ref": "#/components/schemas/Error"}, said]}
-    return {"description": ", ".join(f"`{code}`" for code in codes), "content": {JSON: {"schema": schema}}}
+    return {
+        "description": ", ".join(f"`{code}`" for code in codes),
+        "headers": {name: _HEADERS[name] for name in ("X-Request-Id", *_TELLING.get(status, ()))},
+        "content": {JSON: {"schema": schema}},
+    }
