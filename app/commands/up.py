@@ -25,6 +25,7 @@ from app.demo.release import release
 from app.embedded import postgres, valkey
 from app.failure import Failure
 from app.remote import Remote
+from app.store.engine import plain_url
 from app.store.ids import new_secret
 from app.supervisor import Program, Stopped, Supervisor
 from workers.improve import find_improver
@@ -134,7 +135,7 @@ class _Machine:
             supervisor.start(program)
             waits.append((partial(valkey.answers, url), program))
             settings = dataclasses.replace(settings, redis_url=url)
-        write_private(folder.database_url, settings.database_url)
+        write_private(folder.database_url, plain_url(settings.database_url))
         write_private(folder.redis_url, settings.redis_url)
         for answers, program in waits:
             supervisor.wait_until(answers, program, _RECOVERY_SECONDS)

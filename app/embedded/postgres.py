@@ -92,17 +92,8 @@ def _make_cluster(path: Path, account: Account | None) -> None:
     fresh.mkdir(mode=0o700)
     if account:
         os.chown(fresh, account.uid, account.gid)
-    command = [
-        str(_install() / "bin" / "initdb"),
-        "-D",
-        str(fresh),
-        "-U",
-        "postgres",
-        "-E",
-        "UTF8",
-        "--no-instructions",
-    ]
-    command += ["--auth-local=trust", "--auth-host=reject"]
+    command = [str(_install() / "bin" / "initdb"), f"--pgdata={fresh}", "--username=postgres", "--no-instructions"]
+    command += ["--auth-local=trust", "--auth-host=reject", "--encoding=UTF8"]
     command += ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
     done = _run_as(account, command, path.parent)
     if done.returncode:
