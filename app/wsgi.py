@@ -12,6 +12,7 @@ from app.api import (
     corrections,
     docs,
     endpoints,
+    erasures,
     exports,
     groups,
     health,
@@ -55,6 +56,7 @@ def routes() -> list[Route]:
         *claims.routes.routes,
         *notifications.routes.routes,
         *endpoints.routes.routes,
+        *erasures.routes.routes,
         *health.routes.routes,
     ]
     return [*declared, *docs.documentation(declared)]

@@ -23,7 +23,7 @@ from app.channels.improver import Improver
 from app.config import Settings
 from app.domain.jobs import CHORES_QUEUE, DEFAULT_QUEUE, IMPROVE, IMPROVE_QUEUE
 from app.failure import Failure
-from workers import notices, routing, snapshots, supersession, transitions
+from workers import erasing, notices, routing, snapshots, supersession, transitions
 from workers.deliveries import Beside
 from workers.housekeeping import Chore, chores, tend
 from workers.improve import Improving, find_improver
@@ -48,6 +48,7 @@ HANDLERS: tuple[Handler, ...] = (
     *notices.handlers,
     *snapshots.handlers,
     *transitions.handlers,
+    *erasing.handlers,
 )
 
 

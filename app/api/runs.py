@@ -38,7 +38,8 @@ def save_run(call: Call) -> Answer:
     """
     run_id = created_id("runId", call.path["runId"])
     result = put_run(call.tx, call.caller, run_id, content_of(call.body))
-    return Answer(201 if result == "created" else 200, runs.show(call.db, call.caller.tenant_id, run_id) or "")
+    shown = runs.show(call.db, call.caller.tenant_id, run_id, hold=True)  # it may be kept under an idempotency key
+    return Answer(201 if result == "created" else 200, shown or "")
 
 
 @routes.add(

@@ -7,7 +7,7 @@ read than is kept.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from app.domain import json_text
@@ -46,14 +46,31 @@ class Part:
     session_approval: str | None = None
 
 
-def agent_context(own: Part, turns: Iterable[str] | None, replay_of: str | None) -> str:
-    """The context of an agent run. ``turns``: the messages of earlier runs of its conversation, newest first, each a
-    JSON array; ``None`` without a conversation."""
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Another run that gave something to a context: how many messages of its history, if any."""
+
+    run_id: str
+    messages: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A context's JSON, and which other runs it is from: of a history in its order, oldest first."""
+
+    text: str
+    sources: tuple[Source, ...] = ()
+
+
+def agent_context(own: Part, turns: Iterable[tuple[str, str]] | None, replay_of: str | None) -> Context:
+    """The context of an agent run. ``turns``: earlier runs of its conversation, newest first, each with its messages,
+    a JSON array; ``None`` without a conversation."""
     gathered = _Gathered()
     gathered.add(own, step=False)
-    return _object(
+    history, sources = _history(turns) if turns is not None else ({}, ())
+    text = _object(
         {
-            **({} if turns is None else _history(turns)),
+            **history,
             "retrieved": own.retrieved,
             "recalled": own.recalled,
             "sessionApproval": own.session_approval,
@@ -61,24 +78,64 @@ def agent_context(own: Part, turns: Iterable[str] | None, replay_of: str | None)
             "replayOf": _text(replay_of),
         }
     )
+    return Context(text, sources)
 
 
-def flow_context(root: str, parts: Iterable[Part], replay_of: str | None) -> str:
+def flow_context(root: str, parts: Iterable[Part], replay_of: str | None) -> Context:
     """The context of the flow run ``root``. ``parts``: its own and those of the runs below it, ``depth_first``."""
     gathered = _Gathered()
+    sources = []
     for part in parts:
         gathered.add(part, step=part.run_id != root and part.kind == "agent")
+        if part.run_id != root:
+            sources.append(Source(part.run_id))
     flow = {
         "calls": _array(gathered.calls),
         "steps": _array(gathered.steps),
         "truncated": "true" if gathered.truncated else None,
     }
-    return _object({"flow": _object(flow), "toolEnv": gathered.tool_env, "replayOf": _text(replay_of)})
+    text = _object({"flow": _object(flow), "toolEnv": gathered.tool_env, "replayOf": _text(replay_of)})
+    return Context(text, tuple(sources))
 
 
-def bare_context(replay_of: str | None) -> str:
+def bare_context(replay_of: str | None) -> Context:
     """The context of a run of which nothing is there any more."""
-    return _object({"replayOf": _text(replay_of)})
+    return Context(_object({"replayOf": _text(replay_of)}))
+
+
+def without(text: str, sources: Sequence[Source], erased: Collection[str]) -> str:
+    """The context in ``text`` without what the runs ``erased`` gave to it; all else to the letter.
+
+    ``sources``: those of the context, as they were when it was made, less what was taken out since.
+    """
+    members: dict[str, str | None] = {**json_text.members(text)}
+    if (history := members.get("history")) is not None:
+        turns = [source.run_id for source in sources for _ in range(source.messages)]
+        said = zip(turns, json_text.elements(history), strict=True)
+        members["history"] = _array(message for run_id, message in said if run_id not in erased)
+    if (flow := members.get("flow")) is not None:
+        members["flow"], members["toolEnv"] = _flow_without(flow, members.get("toolEnv"), erased)
+    return _object(members)
+
+
+def _flow_without(flow: str, tool_env: str | None, erased: Collection[str]) -> tuple[str, str | None]:
+    members: dict[str, str | None] = {**json_text.members(flow)}
+    calls = [(_run_of(call), call) for call in json_text.elements(members["calls"] or "[]")]
+    steps = json_text.elements(members["steps"] or "[]")
+    members["calls"] = _array(call for run_id, call in calls if run_id not in erased)
+    members["steps"] = _array(step for step in steps if _run_of(step) not in erased)
+    first: dict[str, str] = {}
+    for run_id, call in calls:
+        first.setdefault(json_text.parse(json_text.members(call)["toolId"]), run_id)
+    # An env whose call isn't shown, past the limit, may be an erased run's: it goes, too.
+    envs = json_text.members(tool_env or "{}").items()
+    kept = {tool: env for tool, env in envs if tool in first and first[tool] not in erased}
+    return _object(members), _by_tool(kept)
+
+
+def _run_of(part: str) -> str:
+    run_id: str = json_text.parse(json_text.members(part)["runId"])
+    return run_id
 
 
 def depth_first(root: str, nodes: Iterable[Node]) -> Iterator[str]:
@@ -98,21 +155,24 @@ def depth_first(root: str, nodes: Iterable[Node]) -> Iterator[str]:
         waiting += reversed(below.pop(node.run_id, []))
 
 
-def _history(turns: Iterable[str]) -> dict[str, str | None]:
+def _history(turns: Iterable[tuple[str, str]]) -> tuple[dict[str, str | None], tuple[Source, ...]]:
     kept: list[str] = []
+    counts: dict[str, int] = {}
     size, truncated = 0, False
-    for message in _newest_first(turns):
+    for run_id, message in _newest_first(turns):
         size += len(message)
         if len(kept) == MAX_MESSAGES or size > MAX_CHARACTERS:
             truncated = True
             break
         kept.append(message)
-    return {"history": _array(reversed(kept)), "historyTruncated": "true" if truncated else None}
+        counts[run_id] = counts.get(run_id, 0) + 1
+    sources = tuple(Source(run_id, count) for run_id, count in reversed(counts.items()))
+    return {"history": _array(reversed(kept)), "historyTruncated": "true" if truncated else None}, sources
 
 
-def _newest_first(turns: Iterable[str]) -> Iterator[str]:
-    for messages in turns:
-        yield from reversed(json_text.elements(messages))
+def _newest_first(turns: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    for run_id, messages in turns:
+        yield from ((run_id, message) for message in reversed(json_text.elements(messages)))
 
 
 @dataclass(slots=True)
@@ -173,8 +233,11 @@ class _Gathered:
     @property
     def tool_env(self) -> str | None:
         """The env of each tool's first call, where that had one."""
-        known = {tool: env for tool, env in self._env.items() if env is not None}
-        return "{" + ",".join(f"{json_text.dump(tool)}:{env}" for tool, env in known.items()) + "}" if known else None
+        return _by_tool({tool: env for tool, env in self._env.items() if env is not None})
+
+
+def _by_tool(envs: dict[str, str]) -> str | None:
+    return "{" + ",".join(f"{json_text.dump(tool)}:{env}" for tool, env in envs.items()) + "}" if envs else None
 
 
 def _text(value: str | None) -> str | None:

@@ -133,6 +133,14 @@ class ErasureNotFound(NotFound):
     code = "erasure-not-found"
 
 
+class ConversationNotFound(NotFound):
+    code = "conversation-not-found"
+
+
+class ParticipantNotFound(NotFound):
+    code = "participant-not-found"
+
+
 # What the state of things forbids
 
 

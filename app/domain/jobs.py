@@ -18,6 +18,7 @@ APPLY = "corrigenda.apply"
 IMPROVE = "corrigenda.improve"
 ERASE = "corrigenda.erase"
 HOUSEKEEPING = "corrigenda.housekeeping"
+RETENTION = "corrigenda.retention"
 SWEEP = "corrigenda.sweep"
 
 DEFAULT_QUEUE = "corrigenda"
@@ -89,3 +90,8 @@ def improve(correction_ids: Sequence[str]) -> Job:
 def apply(project_id: str, subject_kind: str, subject_id: str) -> Job:
     """Decide on the corrections of a subject in a project, up to the last event that was accepted there."""
     return Job(APPLY, {"projectId": project_id, "subjectKind": subject_kind, "subjectId": subject_id})
+
+
+def erase(erasure_id: str) -> Job:
+    """Do what is left to do of the erasure ``erasure_id``."""
+    return Job(ERASE, {"erasureId": erasure_id})

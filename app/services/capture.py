@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.domain import context
+from app.domain.context import Context
 from app.store import copies
 from app.store.engine import Db
 
@@ -15,12 +16,12 @@ def capture_context(tx: Db, tenant_id: str, run_id: str) -> bool:
     copy = copies.lock_waiting(tx, tenant_id, run_id)
     if copy is None:
         return False
-    text = _flow(tx, tenant_id, copy) if copy.kind == "flow" else _agent(tx, tenant_id, copy)
-    copies.add_context(tx, tenant_id, run_id, text)
+    made = _flow(tx, tenant_id, copy) if copy.kind == "flow" else _agent(tx, tenant_id, copy)
+    copies.add_context(tx, tenant_id, run_id, made)
     return True
 
 
-def _agent(tx: Db, tenant_id: str, copy: copies.Waiting) -> str:
+def _agent(tx: Db, tenant_id: str, copy: copies.Waiting) -> Context:
     own = next(copies.parts(tx, tenant_id, [copy.run_id], {}), None)
     turn = copies.turn(tx, tenant_id, copy.run_id)
     if own is None or turn is None:
@@ -29,7 +30,7 @@ def _agent(tx: Db, tenant_id: str, copy: copies.Waiting) -> str:
     return context.agent_context(own, turns, copy.replay_of)
 
 
-def _flow(tx: Db, tenant_id: str, copy: copies.Waiting) -> str:
+def _flow(tx: Db, tenant_id: str, copy: copies.Waiting) -> Context:
     nodes, sizes = copies.below(tx, tenant_id, copy)
     if copy.run_id not in sizes:
         return context.bare_context(copy.replay_of)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from app.domain.context import MAX_MESSAGES, Node, Part
+from app.domain.context import MAX_MESSAGES, Context, Node, Part
 from app.store.engine import Db
 
 _BATCH_BYTES = 8 * 1024 * 1024
@@ -44,12 +44,22 @@ def lock_waiting(db: Db, tenant_id: str, run_id: str) -> Waiting | None:
     return None if row is None else Waiting(*row)
 
 
-def add_context(db: Db, tenant_id: str, run_id: str, context: str) -> None:
+_ADD_SOURCES = """
+INSERT INTO copy_sources (tenant_id, run_id, source_run_id, place, messages)
+SELECT %(tenant)s, %(run)s, s.source_run_id, s.place, s.messages
+  FROM unnest(%(sources)s::text[], %(messages)s::integer[]) WITH ORDINALITY AS s(source_run_id, messages, place)
+"""
+
+
+def add_context(db: Db, tenant_id: str, run_id: str, context: Context) -> None:
     """Complete the copy."""
     db.run(
         "UPDATE copies SET context = %s, context_at = clock_timestamp() WHERE tenant_id = %s AND run_id = %s",
-        (context, tenant_id, run_id),
+        (context.text, tenant_id, run_id),
     )
+    if context.sources:
+        sources, messages = [s.run_id for s in context.sources], [s.messages for s in context.sources]
+        db.run(_ADD_SOURCES, {"tenant": tenant_id, "run": run_id, "sources": sources, "messages": messages})
 
 
 def turn(db: Db, tenant_id: str, run_id: str) -> Turn | None:
@@ -76,15 +86,15 @@ SELECT id, messages FROM runs
 """
 
 
-def earlier_messages(db: Db, tenant_id: str, copy: Waiting, own: Turn) -> Iterator[str]:
-    """The messages of earlier runs of the conversation, newest run first: at least one more than a history holds."""
+def earlier_messages(db: Db, tenant_id: str, copy: Waiting, own: Turn) -> Iterator[tuple[str, str]]:
+    """Earlier runs of the conversation with their messages, newest first: at least one more than a history holds."""
     asked = {
         "tenant": tenant_id, "conversation": own.conversation_id, "project": copy.project_id, "taken": copy.taken_at,
         "at": own.at, "arrival": own.arrival,
     }  # fmt: skip
     for ids in _batches([(run_id, size) for run_id, size in db.rows(_EARLIER, asked)]):
         found: dict[str, str] = dict(db.rows(_MESSAGES, {"tenant": tenant_id, "ids": ids}))
-        yield from (found[run_id] for run_id in ids if run_id in found)
+        yield from ((run_id, found[run_id]) for run_id in ids if run_id in found)
 
 
 _BELOW = """

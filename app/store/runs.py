@@ -83,11 +83,11 @@ def project_of(db: Db, tenant_id: str, run_id: str) -> ProjectRef | None:
     return None if row is None else ProjectRef(*row)
 
 
-def show(db: Db, tenant_id: str, run_id: str) -> str | None:
-    """The run as the wire shows it, payloads and all."""
+def show(db: Db, tenant_id: str, run_id: str, *, hold: bool = False) -> str | None:
+    """The run as the wire shows it, payloads and all. ``hold``: an erasure waits until this transaction ends."""
     row = db.row(
         f"SELECT run_summary(r), erased_at IS NOT NULL, {', '.join(PAYLOADS)} FROM runs r"
-        " WHERE tenant_id = %s AND id = %s",
+        f" WHERE tenant_id = %s AND id = %s {'FOR SHARE' if hold else ''}",
         (tenant_id, run_id),
     )
     if row is None:

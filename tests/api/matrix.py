@@ -62,6 +62,10 @@ class World:
         return self._made("/v1/test-runs", a_test_run_body(self))
 
     @cached_property
+    def erasure_id(self) -> str:
+        return self._made("/v1/erasures", {"runId": self.run_id})
+
+    @cached_property
     def endpoint_id(self) -> str:
         return self._made("/v1/notification-endpoints", an_endpoint_body(self))
 
@@ -95,6 +99,7 @@ class World:
             "groupId": lambda: self.group_id,
             "tokenId": lambda: self.token_id,
             "testRunId": lambda: self.test_run_id,
+            "erasureId": lambda: self.erasure_id,
             "endpointId": lambda: self.endpoint_id,
             "deliveryId": lambda: self.delivery_id,
             "workItemId": self.leased_item,
@@ -259,6 +264,9 @@ ROWS: dict[str, Row] = {
     "GET /v1/tokens": tenant_admins("200"),
     "GET /v1/tokens/{tokenId}": tenant_admins("404 token-not-found"),
     "POST /v1/tokens/{tokenId}/revoke": tenant_admins("404 token-not-found"),
+    # Erasure
+    "POST /v1/erasures": admins("404 run-not-found", "202", body=lambda world: {"runId": world.run_id}),
+    "GET /v1/erasures/{erasureId}": Row(*["404 erasure-not-found"] * 4, "200", "200"),
     # Operation
     "GET /healthz": everybody(),
     "GET /readyz": everybody(),

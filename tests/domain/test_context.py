@@ -1,18 +1,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain import context
-from app.domain.context import Node, Part, agent_context, depth_first, flow_context
+from app.domain.context import Node, Part, depth_first
 
 
 def agent(**over: Any) -> Part:
     return Part(**({"run_id": "r", "kind": "agent", "subject_id": "a", "subject_version": "1"} | over))
+
+
+def agent_context(own: Part, turns: Iterable[str] | None, replay_of: str | None) -> str:
+    numbered = None if turns is None else ((f"turn-{n}", messages) for n, messages in enumerate(turns))
+    return context.agent_context(own, numbered, replay_of).text
+
+
+def flow_context(root: str, parts: Iterable[Part], replay_of: str | None) -> str:
+    return context.flow_context(root, parts, replay_of).text
 
 
 def read(text: str) -> dict[str, Any]:
@@ -52,7 +61,7 @@ def test_parts_are_left_out_when_they_are_not_there() -> None:
     assert agent_context(agent(), None, None) == "{}"
     assert agent_context(agent(), [], None) == '{"history":[]}'
     assert flow_context("r", [agent(kind="flow")], None) == '{"flow":{"calls":[],"steps":[]}}'
-    assert context.bare_context("r0") == '{"replayOf":"r0"}'
+    assert context.bare_context("r0").text == '{"replayOf":"r0"}'
 
 
 def test_payloads_stay_to_the_letter() -> None:

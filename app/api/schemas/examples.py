@@ -9,6 +9,7 @@ from app.api.schemas.changes import ChangeWanted, RemovalWanted
 from app.api.schemas.claims import ClaimWanted, CompletionWanted, ReleaseWanted, RenewalWanted
 from app.api.schemas.corrections import CorrectionWanted
 from app.api.schemas.endpoints import EndpointChange, EndpointWanted
+from app.api.schemas.erasures import ErasureWanted
 from app.api.schemas.groups import GroupChange, GroupWanted
 from app.api.schemas.projects import ProjectWanted
 from app.api.schemas.running import DeployWanted, PinWanted, UnpinWanted
@@ -84,5 +85,6 @@ EXAMPLES: dict[type[Shape], dict[str, Any]] = {
         "scope": {"kind": "project", "projectId": "shop"},
     },
     EndpointChange: {"digestSeconds": 300},
+    ErasureWanted: {"participantId": "customer-4711"},
 }
 """By shape: JSON that it takes."""

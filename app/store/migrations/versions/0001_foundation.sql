@@ -146,6 +146,7 @@ CREATE TABLE copies (
     subject_kind text NOT NULL,
     subject_id text NOT NULL,
     subject_version text NOT NULL,
+    conversation_id text,
     input text,
     output text,
     segments text NOT NULL DEFAULT '[]',
@@ -586,10 +587,10 @@ BEGIN
     END IF;
     INSERT INTO corrections SELECT c.*;
     IF p_first THEN
-        INSERT INTO copies (tenant_id, run_id, project_id, subject_kind, subject_id, subject_version, input, output,
-                            segments, replay_of, captured_at, taken_at)
-        SELECT r.tenant_id, r.id, r.project_id, r.subject_kind, r.subject_id, r.subject_version, r.input, r.output,
-               coalesce(r.segments, '[]'), r.replay_of, c.created_at, clock_timestamp()
+        INSERT INTO copies (tenant_id, run_id, project_id, subject_kind, subject_id, subject_version, conversation_id,
+                            input, output, segments, replay_of, captured_at, taken_at)
+        SELECT r.tenant_id, r.id, r.project_id, r.subject_kind, r.subject_id, r.subject_version, r.conversation_id,
+               r.input, r.output, coalesce(r.segments, '[]'), r.replay_of, c.created_at, clock_timestamp()
           FROM runs r WHERE r.tenant_id = c.tenant_id AND r.id = c.run_id;
     END IF;
     INSERT INTO correction_history (tenant_id, correction_id, at, kind, by_kind, by_id, to_value, how)
