@@ -36,7 +36,7 @@ def command(tmp_path: Path) -> Run:
     def run_command(*words: str, **env: str) -> Result:
         kept = dict.fromkeys(("DATABASE_URL", "REDIS_URL"))
         bare: dict[str, str | None] = {**kept, **bare_environment(), "XDG_STATE_HOME": str(tmp_path)}
-        bare |= {"CORRIGENDA_DATA": str(tmp_path / "none")}
+        bare |= {"CORRIGENDA_DATA": str(tmp_path / "none"), "CORRIGENDA_PORT": str(free_port())}
         return CliRunner().invoke(main, words, env=bare | env)
 
     return run_command

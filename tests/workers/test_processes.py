@@ -36,7 +36,7 @@ pytestmark = pytest.mark.slow
 
 COUNTING = ("-m", "tests.workers.counting")
 WORKER, RELAY = ("-m", "app.cli", "worker"), ("-m", "app.cli", "relay")
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 class House:
