@@ -67,8 +67,8 @@ def findings(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     tail = f" Run `{correction['runId']}`, weight {entry['weight']}."
     if correction.get("why"):
         tail += f" Why: {one_line(correction['why'])}"
-    if entry["earlierAttempts"]:
-        tail += f" {len(entry['earlierAttempts'])} things happened to it before."
+    if any(row["kind"] in ("linked", "reopened") for row in entry["earlierAttempts"]):
+        tail += " It was worked on before."
     for call in correction.get("shouldCall", ()):
         args = json.dumps(call["args"], ensure_ascii=False)
         yield f"Tool `{call['tool']}`", f"- Should be called with `{args}`.{tail}"
@@ -76,7 +76,7 @@ def findings(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"Tool `{tool}`", f"- Must not be called.{tail}"
     if correction.get("answer") == "wrong":
         right = correction.get("shouldSay")
-        yield "The answer", f"- {'Should say: ' + one_line(right) if right else 'Is wrong.'}{tail}"
+        yield "The answer", f"- {'Should say: “' + one_line(right) + '”.' if right else 'Is wrong.'}{tail}"
     for item in correction.get("items", ()):
         if item["verdict"] == "wrong":
             yield "Ranked items", f"- `{item['key']}` shouldn't be there.{tail}"
