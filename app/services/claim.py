@@ -43,7 +43,9 @@ def claim(tx: Db, caller: Caller, wanted: Wanted, max_attempts: int) -> list[Cla
     """
     tenant_id = caller.tenant_id
     ready_again(tx, tenant_id, max_attempts)
-    projects = leases.projects_of(tx, tenant_id, reach(caller, "write"), wanted.project_id)
+    within, projects = reach(caller, "write"), None
+    if not within.everything or wanted.project_id is not None or wanted.subject is not None:
+        projects = leases.projects_of(tx, tenant_id, within, wanted.project_id)
     tokens = [secrets.token_urlsafe(32) for _ in range(wanted.limit)]
     digests = [leases.digest(token) for token in tokens]
     found = leases.claim(tx, tenant_id, wanted, projects, caller.principal, digests)

@@ -110,7 +110,7 @@ _OVERLOOKED = f"""
 -- every tenant
 SELECT t.id, array_agg(h.correction_id)
   FROM tenants t
- CROSS JOIN LATERAL work_turns(t.id, 'improve', NULL, NULL, NULL) l
+ CROSS JOIN LATERAL work_subjects(t.id, 'improve') l
  CROSS JOIN LATERAL ({
     _HEAD.format(tenant="t.id", project="l.project_id", kind="l.subject_kind", subject="l.subject_id")
 }) h

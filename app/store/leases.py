@@ -107,10 +107,8 @@ class Leased:
 _PROJECTS = "SELECT r.id FROM projects r WHERE r.tenant_id = %(tenant)s AND {conditions}"
 
 
-def projects_of(db: Db, tenant_id: str, reach: Reach, project_id: str | None) -> list[str] | None:
-    """The ids of the projects within ``reach``, or that one of them; ``None`` for all there are."""
-    if reach.everything and project_id is None:
-        return None
+def projects_of(db: Db, tenant_id: str, reach: Reach, project_id: str | None) -> list[str]:
+    """The ids of the projects within ``reach``, or that one of them."""
     conditions = Conditions({"tenant": tenant_id})
     conditions.equal("r.id", "project", project_id)
     conditions.within(reach, "r.id")
@@ -127,8 +125,9 @@ SELECT item_id, corrected, lease_attempt, expires_at
 def claim(
     db: Db, tenant_id: str, wanted: Wanted, projects: Sequence[str] | None, by: Principal, tokens: Sequence[bytes]
 ) -> list[Leased]:
-    """Lease items of ``projects`` (of all, if ``None``) to ``by``, one for each of ``tokens`` (digests) as far as there
-    are any: the oldest of each subject in turn, the subject first that was served least recently."""
+    """Lease items of ``projects`` (of all, if ``None``: not with a subject) to ``by``, one for each of ``tokens``
+    (digests) as far as there are any: the oldest of each subject in turn, going on after the subject that was served
+    last by a claim that asked for the same."""
     subject = wanted.subject
     values = {
         "tenant": tenant_id, "queue": wanted.queue, "projects": None if projects is None else list(projects),

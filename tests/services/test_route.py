@@ -38,7 +38,9 @@ def items(engine: Engine, tenant: str) -> list[tuple[str, str, str | None]]:
 
 def announced(engine: Engine, tenant: str) -> list[list[str]]:
     with reading(engine) as db:
-        rows = db.rows("SELECT ids FROM outbox WHERE tenant_id = %s AND job = 'corrigenda.improve'", (tenant,))
+        rows = db.rows(
+            "SELECT ids FROM outbox WHERE tenant_id = %s AND job = 'corrigenda.improve' ORDER BY id", (tenant,)
+        )
     return [json.loads(row[0])["correctionIds"] for row in rows]
 
 
