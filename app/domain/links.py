@@ -24,6 +24,12 @@ def improve_run_of(answer: Any) -> str | None:
     return named if kept else None
 
 
+def name_of(text: str) -> str:
+    """A stored link in one word: a pull request's URL, else ``kind:id``."""
+    link = json_text.parse(text)
+    return str(link["url"]) if link["kind"] == "pull-request" else f"{link['kind']}:{link['id']}"
+
+
 def is_address(url: str) -> bool:
     """Whether ``url`` is an absolute ``http`` or ``https`` URL, safe to show as a link."""
     if any(character <= " " or character in '<>"\\^`{|}' for character in url):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from app.domain import changing, jobs
+from app.domain import changing, jobs, links
 from app.domain.changing import Change
 from app.domain.errors import CorrectionNotFound, CorrectionRemoved, CorrectionSuperseded, PreconditionFailed
 from app.domain.jobs import Job
@@ -112,6 +112,7 @@ def _tell(tx: Db, held: Held, after: Standing, asked: Change, by: Actor) -> None
     if asked.status is not None or after.status != before.status:
         history.add(tx, *key, "status", by=by, from_value=before.status, to_value=after.status)
     if asked.link is not None or asked.unlink:
-        history.add(tx, *key, "linked", by=by, from_value=held.link, to_value=asked.link)
+        was, now = (links.name_of(link) if link else None for link in (held.link, asked.link))
+        history.add(tx, *key, "linked", by=by, from_value=was, to_value=now)
     if asked.note is not None:
         history.add(tx, *key, "noted", by=by, reason=asked.note)

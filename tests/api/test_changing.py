@@ -61,7 +61,7 @@ def test_all_at_once(admin: Client, run: str) -> None:
     assert history(admin, made)[2:] == [
         {"kind": "sorted", "by": ADMIN, "from": "improve", "to": "developer", "reason": "a bug"},
         {"kind": "status", "by": ADMIN, "from": "open", "to": "being-fixed"},
-        {"kind": "linked", "by": ADMIN, "to": '{"kind":"pull-request","url":"https://example.com/pull/7"}'},
+        {"kind": "linked", "by": ADMIN, "to": "https://example.com/pull/7"},
         {"kind": "noted", "by": ADMIN, "reason": "soon"},
     ]
 
@@ -73,6 +73,10 @@ def test_a_link_is_taken_away_by_null(admin: Client, run: str) -> None:
         "id": "7",
     }
     assert "link" not in change(admin, made, {"link": None}).json
+    assert history(admin, made)[2:] == [
+        {"kind": "linked", "by": ADMIN, "to": "improve-run:7"},
+        {"kind": "linked", "by": ADMIN, "from": "improve-run:7"},
+    ]
 
 
 def test_a_status_set_by_hand_clears_what_fixed_it(admin: Client, run: str) -> None:
