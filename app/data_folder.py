@@ -6,7 +6,7 @@ import contextlib
 import fcntl
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -37,24 +37,24 @@ class DataFolder:
         self.database_url = self.path / "database-url"
         self.redis_url = self.path / "redis-url"
         self.admin_token = self.path / "admin-token"
-        self._up_lock: IO[str] | None = None
-        self._programs_lock: IO[str] | None = None
 
-    def take(self, say: Callable[[str], None]) -> int:
-        """Make the folder and lock it until this process ends. Gives the descriptor that programs must hold.
+    @contextlib.contextmanager
+    def taken(self, say: Callable[[str], None]) -> Iterator[int]:
+        """Make the folder, and keep it to ourselves. Gives the descriptor that programs must hold.
 
         :raises FolderRefused: if it can't be written, or another ``corrigenda up`` uses it.
         """
         try:
             for folder in (self.path, self.redis, self.logs):
                 folder.mkdir(parents=True, exist_ok=True)
-            self._up_lock = (self.path / "up.lock").open("a+", encoding="utf-8")
-            self._programs_lock = (self.path / "programs.lock").open("a+", encoding="utf-8")
+            ours = (self.path / "up.lock").open("a+", encoding="utf-8")
+            theirs = (self.path / "programs.lock").open("a+", encoding="utf-8")
         except OSError as error:
             raise FolderRefused(f"The data folder {self.path} can't be used: {error.strerror}.") from error
-        self._lock_for_us(self._up_lock)
-        self._outwait_programs(self._programs_lock, say)
-        return self._programs_lock.fileno()
+        with ours, theirs:
+            self._lock_for_us(ours)
+            self._outwait_programs(theirs, say)
+            yield theirs.fileno()
 
     def _lock_for_us(self, lock: IO[str]) -> None:
         if not _locked(lock):

@@ -48,20 +48,20 @@ def up(host: str | None, port: int | None, data: Path | None, demo: bool) -> Non
     settings = read_settings(os.environ)
     settings = dataclasses.replace(settings, host=host or settings.host, port=port or settings.port)
     folder = DataFolder(data or Path(settings.data))
-    held = folder.take(_say)
-    need_free(settings.host, settings.port, patience=0.5)
-    try:
-        with Supervisor(_say, held) as supervisor:
-            machine = _Machine(supervisor, folder, settings)
-            machine.start(began)
-            if demo:
-                machine.show_demo()
-            supervisor.watch()
-            _say("Stopping")
-    except Stopped:
-        pass
-    finally:
-        postgres.forget_sockets(folder)
+    with folder.taken(_say) as held:
+        need_free(settings.host, settings.port, patience=0.5)
+        try:
+            with Supervisor(_say, held) as supervisor:
+                machine = _Machine(supervisor, folder, settings)
+                machine.start(began)
+                if demo:
+                    machine.show_demo()
+                supervisor.watch()
+                _say("Stopping")
+        except Stopped:
+            pass
+        finally:
+            postgres.forget_sockets(folder)
     _say("Stopped")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -52,6 +53,7 @@ def test_a_killed_one_is_started_again_with_its_data(data: Path) -> None:
         children = psutil.Process(first.process.pid).children(recursive=True)
         first.stop(signal.SIGKILL)
     wait_for(lambda: not any(child.is_running() for child in children))
+    (data / "postgres" / "postmaster.pid").write_text(f"{os.getpid()}\n", "utf-8")
     with Machine(data, first.port) as second:
         second.wait_ready(2)
         assert json.loads(second.get("/v1/me", token) or b"")["tenantId"] == "t"
