@@ -9,11 +9,11 @@ from functools import partial
 from app import log
 from app.config import Settings
 from app.domain.errors import DatabaseBusy
-from app.domain.jobs import HOUSEKEEPING, SWEEP
+from app.domain.jobs import HOUSEKEEPING, RETENTION, SWEEP
 from app.services import sweep
 from app.services.claim import end_leases
 from app.services.improve import announce_overlooked
-from app.store import deliveries, upkeep
+from app.store import deliveries, retention, upkeep
 from app.store.engine import Db
 from app.transaction import transaction
 from workers.task import Runner, measured
@@ -49,13 +49,15 @@ def chores(settings: Settings, *, improves: bool = False) -> tuple[Chore, ...]:
     mend: Steps = {
         "captures": sweep.sweep_captures,
         "events": sweep.sweep_events,
+        "erasures": sweep.sweep_erasures,
         "leases": partial(end_leases, max_attempts=settings.max_attempts),
         "queues": sweep.sweep_queues,
         "seen": sweep.be_seen,
     }
     if improves:
         mend["improve"] = announce_overlooked
-    return (Chore(HOUSEKEEPING, 300, tidy), Chore(SWEEP, 60, mend))
+    keep: Steps = {"runs": retention.purge_runs, "tombstones": retention.purge_tombstones}
+    return (Chore(HOUSEKEEPING, 300, tidy), Chore(SWEEP, 60, mend), Chore(RETENTION, 300, keep))
 
 
 def tend(runner: Runner, chore: Chore) -> None:

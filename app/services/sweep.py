@@ -24,6 +24,14 @@ def sweep_events(tx: Db) -> bool:
     return count == upkeep.BATCH
 
 
+def sweep_erasures(tx: Db) -> bool:
+    """Ask for the rest of erasures that nobody is about to go on with; true if there may be more."""
+    count = upkeep.ask_erasures(tx)
+    if count:
+        log.log.warning("sweep: erasures weren't done and without a job", count=count)
+    return count == upkeep.BATCH
+
+
 def sweep_queues(tx: Db) -> bool:
     """Put right the queues of corrections that they aren't true to; true if there may be more."""
     misplaced = upkeep.misplaced(tx)

@@ -5,7 +5,7 @@ Its statements span all tenants, in bounded batches.
 
 from __future__ import annotations
 
-from app.domain.jobs import APPLY, CAPTURE
+from app.domain.jobs import APPLY, CAPTURE, ERASE
 from app.store.engine import Db
 
 BATCH = 1000
@@ -97,6 +97,22 @@ SELECT w.tenant_id, '{APPLY}', {_APPLY_IDS}
 def ask_applications(db: Db) -> int:
     """Ask anew to apply events that were accepted a minute ago with no job under way; of how many subjects."""
     return db.run(_APPLICATIONS, {"batch": BATCH})
+
+
+_ERASURE_IDS = "jsonb_build_object('erasureId', e.id)"
+_ERASURES = f"""
+INSERT INTO outbox (tenant_id, job, ids)
+SELECT e.tenant_id, '{ERASE}', {_ERASURE_IDS}
+  FROM erasures e
+ WHERE e.phase <> 'done' AND e.asked_at < now() - interval '1 minute'
+   AND {_not_asked(ERASE, "e.tenant_id", _ERASURE_IDS)}
+ ORDER BY e.asked_at LIMIT %(batch)s
+"""
+
+
+def ask_erasures(db: Db) -> int:
+    """Ask anew for erasures that were asked for a minute ago, aren't done and have no job under way; how many."""
+    return db.run(_ERASURES, {"batch": BATCH})
 
 
 # Both sides are read from indexes alone, in the same order; the row is looked at only when something is wrong.

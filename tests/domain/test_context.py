@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain import context
-from app.domain.context import Node, Part, depth_first
+from app.domain.context import Node, Part, Source, depth_first
 
 
 def agent(**over: Any) -> Part:
@@ -162,3 +162,49 @@ def test_depth_first_meets_each_run_below_once(rows: list[tuple[int, bool]]) -> 
 def test_depth_first_goes_as_deep_as_need_be() -> None:
     nodes = [Node(str(n), str(n - 1)) for n in range(5000)]
     assert list(depth_first("0", nodes)) == [str(n) for n in range(5000)]
+
+
+RUNS = ["a", "b", "c", "d"]
+
+
+SIZES = st.lists(st.tuples(st.sampled_from(RUNS), st.integers(0, 3)), unique_by=lambda turn: turn[0])
+
+
+@given(SIZES, st.sets(st.sampled_from(RUNS)))
+def test_what_an_erased_run_said_leaves_a_history(sizes: list[tuple[str, int]], erased: set[str]) -> None:
+    turns = [(run, json.dumps(["said by all", *range(size)])) for run, size in sizes]
+    made = context.agent_context(agent(retrieved='{"r":1.0}'), turns, "r0")
+    kept = context.agent_context(agent(retrieved='{"r":1.0}'), [turn for turn in turns if turn[0] not in erased], "r0")
+    assert context.without(made.text, made.sources, erased) == kept.text
+
+
+@given(st.lists(st.tuples(st.sampled_from(RUNS), st.sampled_from("xyz")), max_size=8), st.sets(st.sampled_from(RUNS)))
+def test_what_an_erased_run_did_leaves_a_flow(did: list[tuple[str, str]], erased: set[str]) -> None:
+    def part(run: str) -> Part:
+        calls = [{"toolId": tool, "arguments": 1, "env": {"by": run}} for by, tool in did if by == run]
+        return agent(run_id=run, retrieved=f'"{run}"', calls=json.dumps(calls))
+
+    root = agent(run_id="f", kind="flow", calls='[{"toolId":"x","result":1e3}]')
+    parts = [root, *map(part, RUNS)]
+    made = context.flow_context("f", parts, None)
+    left = read(context.without(made.text, made.sources, erased))
+    kept = read(context.flow_context("f", [one for one in parts if one.run_id not in erased], None).text)
+    assert left["flow"] == kept["flow"]
+    assert {by["by"] for by in left.get("toolEnv", {}).values()}.isdisjoint(erased)
+
+
+def test_what_was_cut_off_a_history_stays_cut_off() -> None:
+    turns = [("c", json.dumps([3] * 150)), ("b", json.dumps([2] * 40)), ("a", json.dumps([1] * 90))]
+    made = context.agent_context(agent(), turns, None)
+    left = read(context.without(made.text, made.sources, {"a", "c"}))
+    assert left == {"history": [2] * 40, "historyTruncated": True}
+    assert made.sources == (Source("a", 10), Source("b", 40), Source("c", 150))
+
+
+def test_an_env_whose_call_is_past_the_limit_goes_too() -> None:
+    many = json.dumps([{"toolId": "t", "arguments": 1}] * context.MAX_CALLS)
+    late = '[{"toolId":"late","arguments":1,"env":{"A":"b"}}]'
+    root = agent(run_id="f", kind="flow", calls=many)
+    made = context.flow_context("f", [root, agent(run_id="a", calls=late), agent(run_id="b")], None)
+    assert read(made.text)["toolEnv"] == {"late": {"A": "b"}}
+    assert "toolEnv" not in read(context.without(made.text, made.sources, {"b"}))

@@ -9,13 +9,22 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
+from app.config import Settings
+from app.domain.jobs import ERASE
+from app.domain.messages import FIXED, WITH_OWNER
+from app.domain.model import Grant
 from app.services import erase, route
 from app.services.capture import capture_context
+from app.services.notify import Event, tell_owners
+from app.store import runs
 from app.store.engine import reading
 from app.transaction import transaction
 from tests.client import Client
+from tests.conftest import ClientOf
 from tests.erasing import dump, erased, work
-from tests.factories import a_project
+from tests.factories import a_project, an_owner
+from workers.erasing import handlers
+from workers.task import Runner
 
 MARKER = "MARKER-7f3a9c"
 SUBJECT = {"kind": "agent", "id": "support", "version": "1.0.0"}
@@ -218,6 +227,63 @@ def test_a_participants_words_go_and_the_verdicts_stay(world: World) -> None:
     replay = world.admin.patch(f"/v1/corrections/{live}", note, headers={"Idempotency-Key": "n"})
     assert replay.json["error"]["code"] == "idempotency-key-replay-withheld"
     assert world.erase(participantId=who)["counts"]["corrections"] == 1
+
+
+def test_words_dont_travel_in_messages(world: World) -> None:
+    world.put("a")
+    an_owner(world.engine, world.tenant, "olga")
+    scope = {"kind": "project", "projectId": "p"}
+    endpoint = {"kind": "email", "target": "o@example.com", "events": [FIXED, WITH_OWNER], "scope": scope}
+    assert world.admin.post("/v1/notification-endpoints", endpoint).status_code == 201
+    said = world.record("a", participantId=MARKER, why=MARKER, shouldSay=MARKER)
+    world.admin.patch(f"/v1/corrections/{said}", {"note": MARKER, "sortedTo": "owner", "reason": MARKER})
+    with transaction(world.engine) as tx:
+        tell_owners(tx, world.tenant, [Event(FIXED, said, "1"), Event(WITH_OWNER, said, "1")])
+    told = ("notifications", "delivery_words", "outbox")
+    assert all(world.value(f"SELECT count(*) FROM {table} WHERE tenant_id = %(tenant)s") for table in told)
+    held = {line.split()[2] for line in world.dumped(MARKER)}
+    assert held == {"public.corrections", "public.correction_history"}
+    world.erase(participantId=MARKER)
+    assert world.dumped(MARKER) == []
+
+
+def test_a_worker_does_it(world: World, settings: Settings) -> None:
+    world.put("a", input=MARKER)
+    erasure = world.admin.post("/v1/erasures", {"runId": "a"}).json["id"]
+    with reading(world.engine) as db:
+        (job,) = db.rows("SELECT id FROM outbox WHERE tenant_id = %s AND job = %s", (world.tenant, ERASE))
+    (handler,) = handlers
+    Runner(settings).run(handler, world.tenant, job)
+    assert world.admin.get(f"/v1/erasures/{erasure}").json["status"] == "done"
+    assert world.value("SELECT count(*) FROM erasure_items WHERE tenant_id = %(tenant)s") == 0
+    assert world.value("SELECT bool_and(done_at IS NOT NULL) FROM outbox WHERE tenant_id = %(tenant)s") is True
+
+
+def test_only_those_who_could_have_asked_see_it(world: World, client_of: ClientOf) -> None:
+    world.put("a", conversationId="talk")
+    world.record("a", participantId="ann")
+    keeper = client_of(grants=[Grant("project", "admin", "p")])
+    for body in ({"conversationId": "talk"}, {"participantId": "ann"}, {"participantId": "nobody"}):
+        assert keeper.post("/v1/erasures", body).json["error"]["code"] == "permission-denied"
+    of_run = keeper.post("/v1/erasures", {"runId": "a"}).json["id"]
+    of_person = world.admin.post("/v1/erasures", {"participantId": "ann"}).json["id"]
+    assert keeper.get(f"/v1/erasures/{of_run}").json["status"] == "running"
+    assert keeper.get(f"/v1/erasures/{of_person}").json["error"]["code"] == "erasure-not-found"
+    assert world.admin.get(f"/v1/erasures/{of_run}").status_code == 200
+    assert client_of(grants=[Grant("tenant", "admin")]).get(f"/v1/erasures/{of_person}").status_code == 200
+
+
+def test_a_put_that_changes_nothing_holds_its_run_until_its_answer_is_kept(world: World) -> None:
+    world.put("a", input=MARKER)
+    erasure = world.admin.post("/v1/erasures", {"runId": "a"}).json["id"]
+    eraser = threading.Thread(target=work, args=(world.engine, world.tenant, erasure))
+    with transaction(world.engine) as tx:
+        assert MARKER in (runs.show(tx, world.tenant, "a", hold=True) or "")
+        eraser.start()
+        eraser.join(0.3)
+        assert eraser.is_alive()
+    eraser.join()
+    assert world.dumped(MARKER) == []
 
 
 def test_the_erasure_itself_keeps_nothing_of_whom_it_was_about(world: World) -> None:

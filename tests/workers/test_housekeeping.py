@@ -38,7 +38,7 @@ def engine(own_url: str) -> Iterator[Engine]:
     engine = create_engine(own_url)
     yield engine
     with transaction(engine) as tx:
-        tx.run("TRUNCATE outbox, copies, corrections, work_items, idempotency_answers CASCADE")
+        tx.run("TRUNCATE outbox, erasures, copies, corrections, work_items, idempotency_answers CASCADE")
     engine.dispose()
 
 
@@ -107,6 +107,20 @@ def test_forgotten_events_are_applied(engine: Engine, tenant: str, runner: Runne
         do(runner, SWEEP)
     asked = json.loads(count(engine, "SELECT json_agg(ids::json) FROM outbox"))
     assert asked == [{"projectId": "p", "subjectKind": "agent", "subjectId": "support"}]
+
+
+def test_a_forgotten_erasure_goes_on(engine: Engine, tenant: str, runner: Runner) -> None:
+    with transaction(engine) as tx:
+        for erasure, phase in (("forgotten", "answers"), ("over", "done")):
+            tx.run(
+                "INSERT INTO erasures (tenant_id, id, kind, run_id, by_kind, by_id, asked_at, phase)"
+                " VALUES (%s, %s, 'run', 'r', 'user', 'ann', %s, %s)",
+                (tenant, erasure, LONG_AGO, phase),
+            )
+    for _ in range(2):
+        do(runner, SWEEP)
+    asked = json.loads(count(engine, "SELECT json_agg(ids::json) FROM outbox WHERE job = 'corrigenda.erase'"))
+    assert asked == [{"erasureId": "forgotten"}]
 
 
 def test_queues_are_put_right(engine: Engine, tenant: str, runner: Runner) -> None:
