@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import Engine
 
+from app.api.schemas.corrections import CopyShape, CorrectionWithCopy
 from app.transaction import transaction
 from tests.client import Client
 from tests.factories import a_run
@@ -61,3 +62,70 @@ def test_an_erased_copy_shows_that_it_is(admin: Client, engine: Engine, tenant: 
 def test_answers_are_not_to_be_cached(admin: Client, correction: str) -> None:
     for path in ("", f"/{correction}", f"/{correction}/history"):
         assert admin.get(f"/v1/corrections{path}").headers["Cache-Control"] == "no-store"
+
+
+EVERYTHING = {
+    "decisions": "wrong",
+    "should_call": '[{"tool":"t","args":{"n":1.0}}]',
+    "must_not_call": '["x"]',
+    "answer": "wrong",
+    "should_say": "No.",
+    "why": "so",
+    "items": '[{"key":"k","pointer":"","rank":0,"verdict":"wrong"}]',
+    "corrector_group_id": "g",
+    "expert": True,
+    "participant_id": "u",
+    "status": "with-owner",
+    "sorted_to": "owner",
+    "sorted_by_kind": "user",
+    "sorted_by_id": "ann",
+    "sorted_reason": "r",
+    "sorted_at": "2026-01-01T00:00:00.001Z",
+    "link": '{"kind":"pull-request","url":"https://example.com/1"}',
+    "fixed_version": "2",
+    "fixed_how": "pin",
+    "fixed_by_kind": "user",
+    "fixed_by_id": "ben",
+    "fixed_at": "2026-01-02T00:00:00.020Z",
+    "reopened_version": "3",
+    "reopened_how": "went-back",
+    "reopened_by_kind": "service",
+    "reopened_by_id": "s",
+    "reopened_at": "2026-01-03T00:00:00.300Z",
+    "status_note_text": "n",
+    "status_note_by_kind": "user",
+    "status_note_by_id": "cem",
+    "status_note_at": "2026-01-04T00:00:00Z",
+    "unregistered_at": "2026-01-05T00:00:00Z",
+    "superseded_by": "other",
+}
+SHOWN = {
+    "sorted": {"by": {"kind": "user", "id": "ann"}, "reason": "r", "at": "2026-01-01T00:00:00.001Z"},
+    "fixedIn": {
+        "version": "2", "how": "pin", "by": {"kind": "user", "id": "ben"}, "at": "2026-01-02T00:00:00.020Z",
+    },
+    "reopenedIn": {
+        "version": "3", "how": "went-back", "by": {"kind": "service", "id": "s"}, "at": "2026-01-03T00:00:00.300Z",
+    },
+    "statusNote": {"text": "n", "by": {"kind": "user", "id": "cem"}, "at": "2026-01-04T00:00:00.000Z"},
+    "link": {"kind": "pull-request", "url": "https://example.com/1"},
+    "unregisteredAt": "2026-01-05T00:00:00.000Z",
+    "supersededBy": "other",
+    "sortedTo": "owner",
+    "expert": True,
+}  # fmt: skip
+
+
+def test_a_correction_that_has_everything_shows_just_what_its_shape_says(
+    admin: Client, engine: Engine, tenant: str, correction: str
+) -> None:
+    sets = ", ".join(f"{name} = %({name})s" for name in EVERYTHING)
+    with transaction(engine) as tx:
+        tx.run(f"UPDATE corrections SET {sets} WHERE tenant_id = %(tenant)s", EVERYTHING | {"tenant": tenant})
+        tx.run("UPDATE copies SET context = '{}', erased_at = '2026-01-01T00:00:00Z' WHERE tenant_id = %s", (tenant,))
+    shown = admin.get(f"/v1/corrections/{correction}").json
+    shape = CorrectionWithCopy()
+    assert set(shown) == {field.data_key for field in shape.fields.values()}
+    assert set(shown["run"]) == {field.data_key for field in CopyShape().fields.values()}
+    assert shape.validate(shown) == {}
+    assert SHOWN.items() <= shown.items()
