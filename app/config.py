@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +43,14 @@ def _switch(text: str) -> bool:
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _origins(text: str) -> tuple[str, ...]:
+    origins = tuple(origin.lower().rstrip("/") for origin in _names(text))
+    for origin in origins:
+        if not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^\s/?#@*]+", origin):
+            raise ValueError("must be origins such as https://shop.example, separated by commas; * is none")
+    return origins
 
 
 def _level(text: str) -> str:
@@ -150,7 +159,7 @@ class Settings:
         _integer(10, 3_600_000),
     )
     cors_origins: tuple[str, ...] = _setting(
-        "CORRIGENDA_CORS_ORIGINS", "origins that browsers may call from, separated by commas", (), _names
+        "CORRIGENDA_CORS_ORIGINS", "origins that browsers may call from, separated by commas", (), _origins
     )
     rate_limit: str = _setting(
         "CORRIGENDA_RATE_LIMIT", "requests per token, such as `100/minute`; off when unset", "", _rate

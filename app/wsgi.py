@@ -17,6 +17,7 @@ from app.api import (
     groups,
     health,
     notifications,
+    participants,
     projects,
     running,
     runs,
@@ -42,6 +43,7 @@ def routes() -> list[Route]:
     declared = [
         *corrections.routes.routes,
         *tokens.routes.routes,
+        *participants.routes.routes,
         *groups.routes.routes,
         *projects.routes.routes,
         *runs.routes.routes,

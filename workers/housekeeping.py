@@ -13,7 +13,7 @@ from app.domain.jobs import HOUSEKEEPING, RETENTION, SWEEP
 from app.services import sweep
 from app.services.claim import end_leases
 from app.services.improve import announce_overlooked
-from app.store import deliveries, retention, upkeep
+from app.store import deliveries, participants, retention, upkeep
 from app.store.engine import Db
 from app.transaction import transaction
 from workers.task import Runner, measured
@@ -45,6 +45,7 @@ def chores(settings: Settings, *, improves: bool = False) -> tuple[Chore, ...]:
         "strays": deliveries.give_up_strays,
         "deliveries": purge,
         "leases": upkeep.trim_leases,
+        "participants": participants.purge,
     }
     mend: Steps = {
         "captures": sweep.sweep_captures,

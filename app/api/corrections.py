@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from app.api.preconditions import if_match, none_match
 from app.api.routes import Answer, Call, Routes, after, page
 from app.api.schemas.changes import ChangeWanted, RemovalWanted, change_of
@@ -28,11 +30,13 @@ from app.domain.errors import (
     ScopeInvalid,
 )
 from app.domain.filtering import filters_of
+from app.domain.participants import denied, narrowed, seen
 from app.domain.permission import may, reach
 from app.domain.recording import said
 from app.services.change import change, remove
 from app.services.record import Wanted, record
-from app.store import corrections, history, listings
+from app.store import corrections, history, listings, participants
+from app.store.corrections import ShownCorrection
 
 routes = Routes("corrections")
 
@@ -53,30 +57,38 @@ IF_MATCH = "an ETag of the correction: nothing is changed unless it still is in 
         CorrectorGroupNotAllowed,
         ItemNotFound,
     ),
+    participants=CorrectionShape,
 )
 def record_correction(call: Call) -> Answer:
     """Correct a run.
 
     Records whether a finished run's decisions and answer were right, and what was right instead. It is sorted at save,
     and ends the correction that the same caller made before of the same run and participant. Needs write on the run's
-    project.
+    project. A participant's token records as that participant; their `participantId` may be left out.
     """
     body = call.body
     wanted = Wanted(body["run_id"], said(body), body.get("corrector_group_id"), body.get("participant_id"))
-    return Answer(201, record(call.tx, call.caller, wanted))
+    return Answer(201, seen(record(call.tx, call.caller, wanted), call.caller))
 
 
-@routes.add("GET", "/v1/corrections", query=CorrectionQuery, answers={200: CorrectionPage}, errors=(ScopeInvalid,))
+@routes.add(
+    "GET",
+    "/v1/corrections",
+    query=CorrectionQuery,
+    answers={200: CorrectionPage},
+    errors=(ScopeInvalid,),
+    participants=CorrectionPage,
+)
 def list_corrections(call: Call) -> Answer:
     """List corrections, newest first.
 
     Superseded ones are never listed, removed ones only when status names removed. Each one comes back only when the
-    caller may read its project.
+    caller may read its project. A participant's token lists that participant's correction of its run.
     """
-    filters = filters_of(call.query, call.caller.principal)
+    filters = narrowed(filters_of(call.query, call.caller.principal), call.caller)
     limit = call.query["limit"]
     rows = listings.newest(call.db, call.caller.tenant_id, filters, reach(call.caller, "read"), limit + 1, after(call))
-    return page(call, rows, limit, lambda row: row[:2], lambda row: row[2])
+    return page(call, rows, limit, lambda row: row[:2], lambda row: seen(row[2], call.caller))
 
 
 @routes.add(
@@ -85,18 +97,29 @@ def list_corrections(call: Call) -> Answer:
     answers={200: CorrectionWithCopy, 304: None},
     missing=CorrectionNotFound,
     headers={"If-None-Match": "an ETag of the correction: the answer is 304 while it is in that state"},
+    participants=CorrectionShape,
 )
 def get_correction(call: Call) -> Answer:
     """Fetch a correction, live or not, with the stored copy of its run.
 
-    The ETag changes with the correction, not when the context of its copy arrives.
+    The ETag changes with the correction, not when the context of its copy arrives. A participant's token reads that
+    participant's correction of its run, without the copy and what the staff added; any other is 403.
     """
-    shown = corrections.with_copy(call.db, call.caller.tenant_id, call.path["correctionId"])
-    if shown is None or not may(call.caller, "read", shown.project):
-        raise CorrectionNotFound("There is no such correction.")
+    shown = _shown(call)
     if not none_match(call.headers, shown.etag):
         return Answer(304, headers={"ETag": shown.etag})
     return Answer(200, shown.json, headers={"ETag": shown.etag})
+
+
+def _shown(call: Call) -> ShownCorrection:
+    caller, correction_id = call.caller, call.path["correctionId"]
+    if caller.participant is None:
+        shown = corrections.with_copy(call.db, caller.tenant_id, correction_id)
+    else:
+        shown = participants.correction(call.db, caller, caller.participant, correction_id)
+    if shown is None or not may(caller, "read", shown.project):
+        raise CorrectionNotFound("There is no such correction.") if caller.participant is None else denied()
+    return replace(shown, json=seen(shown.json, caller))
 
 
 @routes.add("GET", "/v1/corrections/{correctionId}/history", answers={200: History}, missing=CorrectionNotFound)

@@ -79,4 +79,6 @@ def binding_of(caller: Caller, path: str, filters: dict[str, Any]) -> str:
     """What a cursor is bound to: the caller, the list and its filters (without ``limit`` and ``cursor``)."""
     asked = {k: v for k, v in filters.items() if k not in ("limit", "cursor") and v not in (None, [], "")}
     scope = [caller.tenant_id, caller.principal.kind, caller.principal.id, path, sorted(asked.items())]
+    if caller.participant is not None:
+        scope += [caller.participant.run_id, caller.participant.participant_id]
     return hashlib.sha256(json.dumps(scope, default=str).encode()).hexdigest()[:32]

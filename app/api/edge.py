@@ -32,6 +32,7 @@ from app.domain.errors import (
     RequestTooLarge,
     RouteNotFound,
 )
+from app.domain.participants import denied
 from app.store.engine import RETRY_SECONDS, CursorDb, Lease, leasing
 from app.store.ids import new_id
 from app.transaction import Transaction, transaction_on
@@ -84,13 +85,15 @@ class Edge:
             return _bare(308, Location=target)
         if route is None:
             with leasing(self._service.engine) as lease:
-                self._authenticate(sent, lease)
+                self._authenticate(sent, lease, None)
         return None
 
-    def _authenticate(self, sent: Request, lease: Lease) -> None:
+    def _authenticate(self, sent: Request, lease: Lease, route: Route | None) -> None:
         g.caller = authenticate(CursorDb(lease), sent.headers.get("Authorization"))
         log.bind(tenantId=g.caller.tenant_id)
         self._limiter.admit(g.caller)
+        if g.caller.participant is not None and (route is None or route.participants is None):
+            raise denied()
 
     def _route(self, sent: Request) -> Route | None:
         return self._routes.get(sent.endpoint) if sent.endpoint else None
@@ -100,7 +103,7 @@ class Edge:
             sent = _current()
             with leasing(self._service.engine) as lease:
                 if not route.public:
-                    self._authenticate(sent, lease)
+                    self._authenticate(sent, lease, route)
                 if not all(map(storable, path.values())):
                     raise _no_such_id(route)
                 if route.streams:
@@ -136,9 +139,11 @@ class Edge:
         response.headers["X-Request-Id"] = g.request_id
         if sent.path.startswith("/v1"):
             response.headers.setdefault("Cache-Control", "no-store")
+        if origins := self._service.settings.cors_origins:
+            response.headers.add("Vary", "Origin")  # A cache must not hand one origin's answer to another.
         origin = sent.headers.get("Origin")
         if origin is not None:
-            response.headers.extend(cors_headers(origin, self._service.settings.cors_origins))
+            response.headers.extend(cors_headers(origin, origins))
         route, seconds = self._route(sent), metrics.now() - g.started
         name = route.path if route else "unknown"
         method = sent.method if sent.method in _METHODS else "other"

@@ -44,8 +44,7 @@ def once(tx: Transaction, keyed: Keyed, run: Callable[[], Response]) -> Response
     """
     if not _KEY.fullmatch(keyed.key):
         raise BadInput("Idempotency-Key must have 1 to 255 visible ASCII characters.")
-    principal = keyed.caller.principal
-    digest = idempotency.key_digest(principal.kind, principal.id, keyed.method, keyed.path, keyed.key)
+    digest = idempotency.key_digest(keyed.caller, keyed.method, keyed.path, keyed.key)
     body_sha256 = hashlib.sha256(keyed.body).digest()
     locked, kept = idempotency.begin(tx, keyed.caller.tenant_id, digest)
     if not locked:

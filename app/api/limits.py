@@ -138,16 +138,17 @@ def _address(broker_url: str) -> str:
     return re.sub(r"^(redis\+socket|unix)://", "redis+unix://", broker_url)
 
 
+_CORS = {
+    "Access-Control-Allow-Methods": "GET, POST, PUT, PATCH, DELETE",
+    "Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, "
+    "X-Request-Id",
+    "Access-Control-Expose-Headers": "ETag, Location, Retry-After, X-Idempotent-Replay, X-Request-Id",
+    "Access-Control-Max-Age": "600",
+}
+
+
 def cors_headers(origin: str | None, allowed: Iterable[str]) -> dict[str, Any]:
     """What a browser at ``origin`` is told; nothing unless the operator allows that origin."""
     if origin is None or origin not in allowed:
         return {}
-    return {
-        "Access-Control-Allow-Origin": origin,
-        "Access-Control-Allow-Methods": "GET, POST, PUT, PATCH, DELETE",
-        "Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, "
-        "X-Request-Id",
-        "Access-Control-Expose-Headers": "X-Request-Id, X-Idempotent-Replay, ETag, Location, Retry-After",
-        "Access-Control-Max-Age": "600",
-        "Vary": "Origin",
-    }
+    return {"Access-Control-Allow-Origin": origin} | _CORS

@@ -182,6 +182,8 @@ def _answer(route: Route, status: int, shape: Any) -> dict[str, Any]:
     said: dict[str, Any] = {"description": _WHY.get(status, "Done."), "headers": _headers_of(route)}
     if shape is not None:
         schema = {"type": "array", "items": shape} if shape.bare_list else shape
+        if route.participants not in (None, shape):
+            schema = {"anyOf": [shape, route.participants]}
         said["content"] = {media: {"schema": schema} for media in route.media_types}
     elif status == 200:
         said["content"] = {
@@ -214,6 +216,7 @@ def _shared(route: Route) -> list[type[Refused]]:
         kinds.append(route.missing)
     if not route.public:
         kinds += [errors.NotAuthenticated, errors.TokenRevoked, errors.TokenExpired, errors.RateLimitExceeded]
+        kinds.append(errors.PermissionDenied)
     if route.writes and not route.streams:
         kinds += _KEYED
     return kinds

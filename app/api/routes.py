@@ -95,6 +95,7 @@ class Route:
     ``errors`` are those of its own, besides the ones that every operation shares.
     ``missing`` is what a malformed id in the path answers.
     ``streams``: the view reads the request itself, line by line, with no transaction open and no kept answer.
+    ``participants``: the shape of what it answers to a participant's token, which it refuses without one.
     ``public``: needs no token. ``hidden``: not in the OpenAPI document.
     ``takes`` and ``media_types`` are what it reads and answers. ``headers`` are those that it looks at, with why.
     """
@@ -111,6 +112,7 @@ class Route:
     answers: dict[int, type[Shape] | None] = field(default_factory=dict)
     errors: tuple[type[Refused], ...] = ()
     missing: type[NotFound] = RouteNotFound
+    participants: type[Shape] | None = None
     streams: bool = False
     public: bool = False
     hidden: bool = False

@@ -29,8 +29,11 @@ def check(group: NamedGroup | None, project_id: str, subject: Subject, caller: C
     """``group`` must apply to runs of ``subject`` in the project, and ``caller`` be one who may assert it.
 
     :raises CorrectorGroupNotApplicable: also when there is none, or it is retired (``None``).
-    :raises CorrectorGroupNotAllowed: if a part of its ``assertableBy`` doesn't hold.
+    :raises CorrectorGroupNotAllowed: if a part of its ``assertableBy`` doesn't hold; for a participant, always: an end
+        user is no expert, and weighs as much as every other.
     """
+    if caller.participant is not None:
+        raise CorrectorGroupNotAllowed("A participant's token asserts no corrector group.")
     if group is None or not _applies(group, project_id, subject):
         raise CorrectorGroupNotApplicable("The corrector group doesn't exist or doesn't apply to this run.")
     if group.assertable_by is not None and not _may_assert(group.assertable_by, caller):

@@ -73,8 +73,20 @@ class ProjectRef:
 
 
 @dataclass(frozen=True, slots=True)
+class Participant:
+    """An end user in a browser, and the one run that they are asked about."""
+
+    run_id: str
+    participant_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Caller:
-    """Whom a good token speaks for, and what they may do."""
+    """Whom a good token speaks for, and what they may do.
+
+    With a ``participant`` it is their token: all that it may do is record and read that participant's correction of
+    that run, within what its maker may do.
+    """
 
     tenant_id: str
     principal: Principal
@@ -82,6 +94,7 @@ class Caller:
     role: Literal["admin", "member"]
     grants: tuple[Grant, ...] = ()
     reviewer_role: ReviewerRole | None = None
+    participant: Participant | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,8 @@ class Mail:
 
 
 def correction_url(base_url: str, correction_id: str) -> str:
-    """Where a person sees the correction. ``base_url`` is the service's own, as people reach it."""
-    return f"{base_url.rstrip('/')}/console/corrections/{correction_id}"
+    """Where the correction is read, with a token. ``base_url`` is the service's own, as people reach it."""
+    return f"{base_url.rstrip('/')}/v1/corrections/{correction_id}"
 
 
 def lines_of(message: dict[str, Any], base_url: str) -> list[Line]:

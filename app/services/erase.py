@@ -13,7 +13,7 @@ from app.domain.erasing import Target
 from app.domain.errors import ConversationNotFound, ErasureNotFound, ParticipantNotFound, RunNotFound
 from app.domain.model import Caller
 from app.domain.permission import may, may_tenant, need, need_tenant
-from app.store import clearing, erasures, outbox
+from app.store import clearing, erasures, outbox, participants
 from app.store.engine import Db
 from app.store.erasures import Erasure, Phase
 from app.store.ids import new_id
@@ -23,7 +23,7 @@ CORRECTIONS_AT_ONCE = 100
 
 
 def ask(tx: Db, caller: Caller, target: Target) -> str:
-    """Ask for the erasure of ``target``; the erasure's id.
+    """Ask for the erasure of ``target``; the erasure's id. A participant's tokens end at once: they hold who it is.
 
     :raises RunNotFound, PermissionDenied: of a run, without admin on its project;
     :raises PermissionDenied, ConversationNotFound, ParticipantNotFound: of anything else, without admin on the tenant.
@@ -31,6 +31,8 @@ def ask(tx: Db, caller: Caller, target: Target) -> str:
     project_id = _project_of(tx, caller, target.id) if target.kind == "run" else None
     if target.kind != "run":
         _need_known(tx, caller, target)
+    if target.kind == "participant":
+        participants.forget(tx, caller.tenant_id, target.id)
     erasure_id = new_id()
     erasures.add(tx, caller.tenant_id, erasure_id, target, project_id, caller.principal)
     outbox.put(tx, caller.tenant_id, [jobs.erase(erasure_id)])

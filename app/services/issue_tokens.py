@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from app.domain.errors import TokenNotFound
-from app.domain.model import Caller, Grant, Principal, PrincipalKind, ReviewerRole
-from app.store import tokens
+from app.domain.errors import RunErased, RunNotFound, TokenNotFound
+from app.domain.model import Caller, Grant, Participant, Principal, PrincipalKind, ReviewerRole
+from app.domain.permission import need
+from app.store import participants, tokens
 from app.store.engine import Db
-from app.store.ids import new_id, new_secret
+from app.store.ids import PARTICIPANTS, new_id, new_secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,24 @@ def issue_token(
     secret = secret or new_secret()
     tokens.add(tx, caller, secret, wanted.name, made_by=made_by, expires_at=wanted.expires_at)
     return caller, secret
+
+
+def issue_participant_token(tx: Db, maker: Caller, participant: Participant, seconds: int) -> tuple[str, datetime]:
+    """Store a token with which ``participant`` may correct their run for ``seconds``; its secret, and when it ends.
+
+    The run needn't be finished yet: a page may ask for its token when it shows the run's beginning.
+
+    :raises RunNotFound, PermissionDenied, RunErased: as recording on that run would.
+    """
+    found = participants.run_asked_about(tx, maker.tenant_id, participant.run_id)
+    if found is None:
+        raise RunNotFound("There is no such run.")
+    project, erased = found
+    need(maker, "write", project)
+    if erased:
+        raise RunErased("The run's content was erased; there is nothing to correct.")
+    secret = new_secret(PARTICIPANTS)
+    return secret, participants.add(tx, maker, secret, participant, seconds)
 
 
 def ensure_bootstrap_token(tx: Db, secret: str) -> None:

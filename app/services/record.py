@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from app.domain import assertion, jobs, json_text
+from app.domain import assertion, jobs, json_text, participants
 from app.domain.errors import RunErased, RunNotFinished, RunNotFound
 from app.domain.jobs import Job
 from app.domain.model import RULE, Actor, Caller, Standing
@@ -30,9 +30,13 @@ class Wanted:
 def record(tx: Db, caller: Caller, wanted: Wanted) -> str:
     """Record what ``caller`` says; the new correction's JSON. It ends the one that the same caller made before.
 
+    :raises PermissionDenied: first, for a participant's token of another run or participant;
     :raises RunNotFound, PermissionDenied, RunErased, RunNotFinished: what the run is, in this order;
     :raises CorrectorGroupNotApplicable, CorrectorGroupNotAllowed, ItemNotFound: then what is said of it.
     """
+    if caller.participant is not None:
+        own = participants.own(caller.participant, wanted.run_id, wanted.participant_id)
+        wanted = replace(wanted, participant_id=own)
     context = _checked(tx, caller, wanted)
     expert = context.group is not None and context.group.restricted
     end_user = wanted.participant_id is not None and not expert

@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 from datetime import datetime
 
+from app.domain.model import Caller
 from app.store.engine import Db
 
 
@@ -22,10 +23,15 @@ class KeptAnswer:
     at: datetime
 
 
-def key_digest(principal_kind: str, principal_id: str, method: str, path: str, key: str) -> bytes:
-    """What a key is stored under: its scope within the tenant, hashed."""
-    scope = json.dumps([principal_kind, principal_id, method, path, key])
-    return hashlib.sha256(scope.encode()).digest()
+def key_digest(caller: Caller, method: str, path: str, key: str) -> bytes:
+    """What a key is stored under: its scope within the tenant, hashed.
+
+    Participants share their maker's principal, so each has a scope of their own; a new token goes on in it.
+    """
+    scope = [caller.principal.kind, caller.principal.id, method, path, key]
+    if caller.participant is not None:
+        scope += [caller.participant.run_id, caller.participant.participant_id]
+    return hashlib.sha256(json.dumps(scope).encode()).digest()
 
 
 _KEEP = """

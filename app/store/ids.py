@@ -12,6 +12,10 @@ def new_id() -> str:
     return str(uuid_utils.uuid7())
 
 
-def new_secret() -> str:
+PARTICIPANTS = "cgp_"
+"""How the secrets of participants' tokens begin: so they are looked up where they are, and all others as ever."""
+
+
+def new_secret(prefix: str = "cgd_") -> str:
     """A new bearer token's secret: 256 random bits behind a prefix that secret scanners can know."""
-    return "cgd_" + secrets.token_urlsafe(32)
+    return prefix + secrets.token_urlsafe(32)

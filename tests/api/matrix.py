@@ -1,7 +1,8 @@
 """Who may do what: one row for every operation. ``test_matrix.py`` says what to add for one that has none.
 
 Callers of the columns, each with a good token: ``other`` is another tenant's admin, ``nobody`` a member without grants,
-``read``, ``write`` and ``admin`` members with that grant on project ``p``, ``tenant`` an admin of the tenant.
+``read``, ``write`` and ``admin`` members with that grant on project ``p``, ``tenant`` an admin of the tenant,
+``participant`` an end user with a token for ``World.run_id``.
 """
 
 from __future__ import annotations
@@ -125,6 +126,7 @@ class Row:
     body: Callable[[World], Any] | None = None
     query: str = ""
     path: dict[str, Callable[[World], str]] = field(default_factory=dict)
+    participant: str = "403 permission-denied"
 
     def expected(self) -> dict[str, str]:
         return {caller: getattr(self, caller) for caller in CALLERS}
@@ -190,8 +192,9 @@ ROWS: dict[str, Row] = {
     "POST /v1/corrections": Row(
         "404 run-not-found", DENIED, DENIED, "201", "201", "201",
         body=lambda world: {"runId": world.run_id, "decisions": "right"},
+        participant="201",
     ),
-    "GET /v1/corrections": everybody(),
+    "GET /v1/corrections": everybody(participant="200"),
     "GET /v1/corrections/stats": everybody(),
     "GET /v1/corrections/export": everybody(query="format=jsonl"),
     "GET /v1/corrections/{correctionId}": readers("404 correction-not-found"),
@@ -267,6 +270,10 @@ ROWS: dict[str, Row] = {
     # Erasure
     "POST /v1/erasures": admins("404 run-not-found", "202", body=lambda world: {"runId": world.run_id}),
     "GET /v1/erasures/{erasureId}": Row(*["404 erasure-not-found"] * 4, "200", "200"),
+    "POST /v1/participant-tokens": Row(
+        "404 run-not-found", DENIED, DENIED, "201", "201", "201",
+        body=lambda world: {"runId": world.run_id, "participantId": "visitor", "ttlSeconds": 60},
+    ),
     # Operation
     "GET /healthz": everybody(),
     "GET /readyz": everybody(),

@@ -18,7 +18,7 @@ from app.api.cursors import Sealer
 from app.api.edge import Edge
 from app.api.limits import Limiter
 from app.api.routes import Answer, Call, Routes, Service
-from app.config import Settings
+from app.config import SettingError, Settings, read_settings
 from app.domain.errors import BadInput
 from app.store.engine import create_engine
 from app.wsgi import create_app
@@ -160,9 +160,31 @@ def test_a_browser_is_let_in_from_the_configured_origin_alone(app_with: Any) -> 
     refused = client.get("/v1/me", headers={"Origin": ORIGIN})
     assert refusal(refused) == (401, "auth-missing")
     assert refused.headers["Access-Control-Allow-Origin"] == ORIGIN
+    assert refused.headers["Vary"] == "Origin"
     stranger = client.send("OPTIONS", GROUPS, headers={"Origin": "https://evil.example"} | asked)
     assert refusal(stranger) == (401, "auth-missing")
     assert "Access-Control-Allow-Origin" not in stranger.headers
+    assert stranger.headers["Vary"] == "Origin"
+    assert client.get("/v1/openapi.json").headers["Vary"] == "Origin"
+
+
+def test_a_browser_may_send_and_read_what_retrying_takes(app_with: Any) -> None:
+    client = Client(app_with(cors_origins=(ORIGIN,)), None, None)
+    ahead = client.send("OPTIONS", "/v1/corrections", headers={"Origin": ORIGIN})
+    assert "Idempotency-Key" in ahead.headers["Access-Control-Allow-Headers"]
+    assert "Retry-After" in ahead.headers["Access-Control-Expose-Headers"]
+    assert "*" not in " ".join(ahead.headers.values())
+
+
+@pytest.mark.parametrize("origins", ["*", "https://*.example", "shop.example", "https://shop.example/page", "null"])
+def test_what_is_no_origin(origins: str) -> None:
+    with pytest.raises(SettingError, match="CORRIGENDA_CORS_ORIGINS"):
+        read_settings({"CORRIGENDA_CORS_ORIGINS": origins})
+
+
+def test_origins_are_read_as_browsers_send_them() -> None:
+    settings = read_settings({"CORRIGENDA_CORS_ORIGINS": " https://Shop.example/ , http://127.0.0.1:8420"})
+    assert settings.cors_origins == ("https://shop.example", "http://127.0.0.1:8420")
 
 
 # Bodies

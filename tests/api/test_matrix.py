@@ -92,5 +92,8 @@ def test_each_caller_gets_what_the_contract_says(
         "expired": "401 auth-expired",
     }
     expected = dict.fromkeys(refused, row.other) if route.public else refused
+    token = {"runId": world.run_id, "participantId": "visitor", "ttlSeconds": 60}
+    visitor = Client(flask_app, admin.post("/v1/participant-tokens", token).json["token"], None)
+    assert asked(visitor, route, row, world) == (row.other if route.public else row.participant)
     bad = bad_tokens(flask_app, engine, tenant, admin)
     assert {who: asked(client, route, row, world) for who, client in bad.items()} == expected

@@ -60,8 +60,8 @@ def test_words_are_told_apart_by_type_thing_and_time() -> None:
 def test_mail_says_what_happened_with_a_link() -> None:
     mail = wording.mail(json.loads(word(FIXED, fixedIn={"version": "1.1.0"}).body), "https://c.example/")
     assert mail.subject == "[Corrigenda] A correction of agent support 1.0.0 in project p is fixed in version 1.1.0."
-    assert "https://c.example/console/corrections/c-1" in mail.plain
-    assert '<a href="https://c.example/console/corrections/c-1">' in mail.html
+    assert "https://c.example/v1/corrections/c-1" in mail.plain
+    assert '<a href="https://c.example/v1/corrections/c-1">' in mail.html
     assert "http" not in wording.mail(json.loads(word().body), "").plain, "no address of ours, no link"
 
 
@@ -78,7 +78,7 @@ def test_slack_shows_the_first_of_many() -> None:
     text = wording.slack(digest(100, 4321), "https://c.example")
     assert len(text.splitlines()) == 21
     assert text.endswith("… and 4301 more.")
-    assert text.startswith("• <https://c.example/console/corrections/c-0|A correction of agent support 1.0.0")
+    assert text.startswith("• <https://c.example/v1/corrections/c-0|A correction of agent support 1.0.0")
 
 
 def test_parked_reopened_and_test_have_words_of_their_own() -> None:

@@ -289,6 +289,8 @@ def test_a_put_that_changes_nothing_holds_its_run_until_its_answer_is_kept(world
 def test_the_erasure_itself_keeps_nothing_of_whom_it_was_about(world: World) -> None:
     world.put("a")
     world.record("a", participantId=MARKER)
+    token = {"runId": "a", "participantId": MARKER, "ttlSeconds": 60}
+    assert world.admin.post("/v1/participant-tokens", token).status_code == 201
     asked = world.admin.post("/v1/erasures", {"participantId": MARKER}, headers={"Idempotency-Key": "e"})
     again = world.admin.post("/v1/erasures", {"participantId": MARKER}, headers={"Idempotency-Key": "e"})
     assert (again.data, again.headers["X-Idempotent-Replay"]) == (asked.data, "true")

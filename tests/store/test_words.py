@@ -15,6 +15,7 @@ CLEARED = {
     "test_results": "detail",
     "idempotency_answers": "body",
     "erasures": "participant_sha256",
+    "participant_tokens": "participant_id participant_sha256",
 }
 """What an erasure clears, where it is of what is erased."""
 
@@ -38,6 +39,7 @@ STATE = {
     "heartbeats": "name",
     "service_secrets": "name value",
     "tokens": "sha256 name role grants reviewer_role",
+    "participant_tokens": "sha256 made_with",
     "projects": "name",
     "corrector_groups": "name description assertable_by",
     "notification_endpoints": "target target_sealed target_sha256 events secret_sealed"

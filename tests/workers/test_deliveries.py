@@ -474,5 +474,5 @@ def test_slack_gets_text(outbound: Outbound) -> None:
     assert received.path == "/hook/services/T/B/abcdefghijkl"
     assert "webhook-signature" not in received.headers
     payload = json_text.parse(received.body.decode())
-    assert f"<https://c.test/console/corrections/{correction}|" in payload["text"]
+    assert f"<https://c.test/v1/corrections/{correction}|" in payload["text"]
     assert outbound.shown(endpoint)["target"].endswith("/services/T/B/…ijkl")

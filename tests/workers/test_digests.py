@@ -49,10 +49,10 @@ def test_200_corrections_of_one_owner_are_one_mail(outbound: Outbound, mailbox: 
     plain, html = mail.get_body(("plain",)), mail.get_body(("html",))
     assert plain is not None
     assert html is not None
-    assert plain.get_content().count("https://c.test/console/corrections/") == 100
+    assert plain.get_content().count("https://c.test/v1/corrections/") == 100
     assert "and 100 more" in plain.get_content()
     assert html.get_content().count("<li>") == 100
-    assert "https://c.test/console/corrections/" + corrections[0] in html.get_content()
+    assert "https://c.test/v1/corrections/" + corrections[0] in html.get_content()
     with reading(outbound.engine) as db:
         waiting = "SELECT count(*) FROM corrections WHERE tenant_id = %s AND status = 'with-owner'"
         assert db.value(waiting, (outbound.tenant,)) == 200
@@ -70,7 +70,7 @@ def test_an_owner_with_two_roles_gets_one_copy(outbound: Outbound, mailbox: Mail
     assert mail["Subject"].endswith("in project p waits for its owner.")
     plain = mail.get_body(("plain",))
     assert plain is not None
-    assert plain.get_content().rstrip().endswith(f"https://c.test/console/corrections/{correction}")
+    assert plain.get_content().rstrip().endswith(f"https://c.test/v1/corrections/{correction}")
 
 
 def test_a_mail_server_that_refuses_is_tried_again_with_the_same_message(outbound: Outbound, mailbox: Mailbox) -> None:

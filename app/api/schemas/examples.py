@@ -16,7 +16,7 @@ from app.api.schemas.running import DeployWanted, PinWanted, UnpinWanted
 from app.api.schemas.runs import RunLine, RunWanted
 from app.api.schemas.subjects import SubjectWanted
 from app.api.schemas.test_runs import TestRunWanted
-from app.api.schemas.tokens import TokenWanted
+from app.api.schemas.tokens import ParticipantTokenWanted, TokenWanted
 
 _AGENT = {"kind": "agent", "id": "support"}
 _AGENT_VERSION = _AGENT | {"version": "1.4.0"}
@@ -78,6 +78,7 @@ EXAMPLES: dict[type[Shape], dict[str, Any]] = {
         "role": "member",
         "grants": [{"scopeKind": "project", "scopeId": "shop", "permission": "write"}],
     },
+    ParticipantTokenWanted: {"runId": "run-1", "participantId": "visitor-7", "ttlSeconds": 3600},
     EndpointWanted: {
         "kind": "webhook",
         "target": "https://example.com/hooks/corrigenda",

@@ -6,7 +6,7 @@ from typing import Any
 
 from marshmallow import ValidationError, validates_schema
 
-from app.api.schemas.base import Instant, ListOf, Nested, OneOf, PageShape, Shape, Text, name_id
+from app.api.schemas.base import Instant, ListOf, Nested, OneOf, PageShape, Shape, Text, Whole, name_id
 
 
 class PrincipalWanted(Shape):
@@ -68,6 +68,21 @@ class TokenIssued(TokenShape):
     """A token with its secret, which is shown this once."""
 
     token = Text(required=True)
+
+
+class ParticipantTokenWanted(Shape):
+    """For whom the token shall be, about which run, and for how long."""
+
+    run_id = Text(1, required=True)
+    participant_id = Text(1, required=True)
+    ttl_seconds = Whole(1, 86_400, required=True)
+
+
+class ParticipantTokenIssued(Shape):
+    """The token, which is shown this once. It expires with the token that made it, if that is earlier."""
+
+    token = Text(required=True)
+    expires_at = Instant(required=True)
 
 
 class Me(Shape):

@@ -32,6 +32,24 @@ CREATE TABLE tokens (
 );
 CREATE INDEX tokens_newest_ix ON tokens (tenant_id, created_at DESC, id DESC);
 
+-- For an end user's browser: good for one participant's correction of one run, as long as the token that made it.
+CREATE TABLE participant_tokens (
+    tenant_id text NOT NULL,
+    id text NOT NULL,
+    sha256 bytea NOT NULL,
+    made_with text NOT NULL,
+    run_id text NOT NULL,
+    participant_id text NOT NULL,
+    participant_sha256 bytea NOT NULL,
+    created_at timestamptz(3) NOT NULL,
+    expires_at timestamptz(3) NOT NULL,
+    CONSTRAINT participant_tokens_pk PRIMARY KEY (tenant_id, id),
+    CONSTRAINT participant_tokens_sha256_uq UNIQUE (sha256),
+    CONSTRAINT participant_tokens_made_with_fk FOREIGN KEY (tenant_id, made_with) REFERENCES tokens
+);
+CREATE INDEX participant_tokens_expiry_ix ON participant_tokens (expires_at);
+CREATE INDEX participant_tokens_participant_ix ON participant_tokens (tenant_id, participant_sha256);
+
 CREATE TABLE projects (
     tenant_id text NOT NULL CONSTRAINT projects_tenant_fk REFERENCES tenants,
     id text NOT NULL,
