@@ -23,7 +23,7 @@ STATE = {
     "runs": "status scope",
     "corrections": "decisions answer status sorted_to fixed_how reopened_how",
     "correction_history": "from_value to_value how",
-    "work_items": "queue state lease_ended ended_reason lease_token_sha256",
+    "work_items": "queue state turns lease_ended ended_reason lease_token_sha256",
     "ended_leases": "how token_sha256",
     "accepted_events": "how decides",
     "deploys": "how",
