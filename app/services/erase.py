@@ -52,7 +52,7 @@ def _need_known(tx: Db, caller: Caller, target: Target) -> None:
     if not erasures.known(tx, caller.tenant_id, target):
         if target.kind == "conversation":
             raise ConversationNotFound("There is no run of this conversation.")
-        raise ParticipantNotFound("There is no correction of this participant.")
+        raise ParticipantNotFound("Nothing is known of this participant.")
 
 
 def show(db: Db, caller: Caller, erasure_id: str) -> dict[str, Any]:

@@ -57,7 +57,8 @@ _KNOWN = {
     "conversation": "SELECT EXISTS (SELECT FROM runs WHERE tenant_id = %(tenant)s AND conversation_id = %(id)s)"
     " OR EXISTS (SELECT FROM copies WHERE tenant_id = %(tenant)s AND conversation_id = %(id)s)",
     "participant": "SELECT EXISTS (SELECT FROM corrections WHERE tenant_id = %(tenant)s"
-    " AND participant_sha256 = %(sha256)s AND participant_id IS NOT NULL)",
+    " AND participant_sha256 = %(sha256)s AND participant_id IS NOT NULL)"
+    " OR EXISTS (SELECT FROM participant_tokens WHERE tenant_id = %(tenant)s AND participant_sha256 = %(sha256)s)",
 }
 
 

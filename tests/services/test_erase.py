@@ -300,6 +300,15 @@ def test_the_erasure_itself_keeps_nothing_of_whom_it_was_about(world: World) -> 
     assert (missing.status_code, missing.json["error"]["code"]) == (404, "participant-not-found")
 
 
+def test_of_a_participant_who_said_nothing_the_tokens_go(world: World) -> None:
+    world.put("a")
+    token = {"runId": "a", "participantId": MARKER, "ttlSeconds": 60}
+    assert world.admin.post("/v1/participant-tokens", token, headers={"Idempotency-Key": "t"}).status_code == 201
+    assert world.dumped(MARKER)
+    assert set(world.erase(participantId=MARKER)["counts"].values()) == {0}
+    assert world.dumped(MARKER) == []
+
+
 def test_what_comes_after_it_was_asked_for_stays(world: World) -> None:
     world.put("a", conversationId="talk")
     world.record("a", participantId="ann", why="old")
