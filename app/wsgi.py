@@ -26,6 +26,7 @@ from app.api import (
     test_runs,
     test_sets,
     tokens,
+    widget,
     work,
 )
 from app.api.cursors import Sealer
@@ -44,6 +45,7 @@ def routes() -> list[Route]:
         *corrections.routes.routes,
         *tokens.routes.routes,
         *participants.routes.routes,
+        *widget.routes.routes,
         *groups.routes.routes,
         *projects.routes.routes,
         *runs.routes.routes,

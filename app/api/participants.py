@@ -1,4 +1,4 @@
-"""``/v1/participant-tokens``: for a browser, and ``/static/corrigenda.js``, which uses them."""
+"""``/v1/participant-tokens``: for an end user's browser."""
 
 from __future__ import annotations
 

@@ -280,5 +280,6 @@ ROWS: dict[str, Row] = {
     "GET /metrics": everybody(),
     "GET /v1/openapi.json": everybody(),
     "GET /docs": everybody(),
+    "GET /static/corrigenda.js": everybody(),
     "GET /docs/{asset}": everybody(),
 }  # fmt: skip
