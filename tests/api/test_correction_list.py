@@ -266,6 +266,14 @@ def test_a_cursor_is_of_its_list_filters_and_caller(
         assert (answer.status_code, answer.json["error"]["code"]) == (400, "bad-input")
 
 
+def test_a_cursor_takes_the_same_filter_in_another_order(admin: Client, engine: Engine, tenant: str) -> None:
+    ids = [recorded(admin, a_run(engine, tenant), **WRONG_ANSWER) for _ in range(2)]
+    first = admin.get("/v1/corrections?status=open,fixed&sortedTo=owner,improve&limit=1").json
+    same = "status=fixed&status=open&sortedTo=improve,owner,improve"
+    rest = admin.get(f"/v1/corrections?{same}&cursor={first['nextCursor']}").json
+    assert [row["id"] for row in first["data"] + rest["data"]] == ids[::-1]
+
+
 STATUSES = ["open", "being-fixed", "fixed", "wont-fix"]
 
 

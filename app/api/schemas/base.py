@@ -260,7 +260,10 @@ class PageShape(Shape):
 
 
 class Several(fields.Field[list[str]]):
-    """A query parameter of several words: repeated or comma-separated, trimmed, duplicates dropped."""
+    """A query parameter of several words: repeated or comma-separated, trimmed, duplicates dropped.
+
+    They come out sorted, so that the same words in another order are the same filter to a cursor.
+    """
 
     def __init__(self, *choices: str, **more: Any) -> None:
         super().__init__(**more)
@@ -268,7 +271,7 @@ class Several(fields.Field[list[str]]):
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **more: Any) -> list[str]:
         words = [word.strip() for part in value for word in part.split(",")]
-        words = list(dict.fromkeys(word for word in words if word))
+        words = sorted({word for word in words if word})
         unknown = [word for word in words if self.choices and word not in self.choices]
         if unknown:
             raise ValidationError(f"{', '.join(unknown)}: must be of {', '.join(self.choices)}")
