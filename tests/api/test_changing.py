@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine
 
 from app.domain.model import Grant
+from app.services.change import remove
 from app.store.engine import reading
+from app.transaction import transaction
 from tests.client import Client
 from tests.conftest import ClientOf
 from tests.factories import a_run
@@ -144,6 +147,22 @@ def test_what_was_superseded_can_not_be_changed(admin: Client, run: str) -> None
     assert change(admin, first, {"note": "x"}).json["error"]["code"] == "correction-superseded"
     answer = admin.post(f"/v1/corrections/{first['id']}/remove")
     assert (answer.status_code, answer.json["error"]["code"]) == (409, "correction-superseded")
+
+
+def test_one_that_is_being_removed_is_not_superseded(admin: Client, engine: Engine, run: str) -> None:
+    made = record(admin, run, WRONG_ANSWER)
+    recorder = threading.Thread(target=record, args=(admin, run, WRONG_ANSWER))
+    with transaction(engine) as tx:
+        remove(tx, admin.caller, made["id"], None, lambda version: True)
+        recorder.start()
+        recorder.join(0.3)
+        assert recorder.is_alive()
+    recorder.join(10)
+    shown = admin.get(f"/v1/corrections/{made['id']}").json
+    assert (shown["status"], shown.get("supersededBy")) == ("removed", None)
+    (live,) = admin.get(f"/v1/corrections?runId={run}").json["data"]
+    assert live["createdAt"] >= shown["unregisteredAt"]
+    assert [row["kind"] for row in history(admin, made)] == ["recorded", "sorted", "removed"]
 
 
 def test_removing_is_for_good_and_the_same_twice(admin: Client, run: str) -> None:

@@ -576,7 +576,8 @@ BEGIN
        AND w.subject_kind = recording_context.subject_kind AND w.subject_id = recording_context.subject_id;
     SELECT c.id, c.created_at INTO live_id, at FROM corrections c
      WHERE c.tenant_id = p_tenant AND c.run_id = p_run AND c.made_by_kind = p_kind AND c.made_by_id = p_id
-       AND c.participant_sha256 = p_participant AND c.unregistered_at IS NULL AND NOT c.erased_participant;
+       AND c.participant_sha256 = p_participant AND c.unregistered_at IS NULL AND NOT c.erased_participant
+       FOR NO KEY UPDATE; -- A removal at the same time comes before this or finds it superseded.
     -- Never older than the one that it ends, whatever the clock did meanwhile.
     at := greatest(date_trunc('milliseconds', clock_timestamp()), at);
     first := NOT EXISTS (SELECT FROM copies o WHERE o.tenant_id = p_tenant AND o.run_id = p_run);
