@@ -26,6 +26,21 @@ def record(client: Client, run: str, **said: Any) -> dict[str, Any]:
     return body
 
 
+def refused(client: Client, run: str, **said: Any) -> tuple[int, str]:
+    answer = client.post("/v1/corrections", {"runId": run, **said})
+    return answer.status_code, answer.json["error"]["code"]
+
+
+def put_into(engine: Engine, tenant: str, correction: str, **columns: Any) -> None:
+    """Move a correction to where this test needs it, past the services that would."""
+    sets = ", ".join(f"{name} = %({name})s" for name in columns)
+    with transaction(engine) as tx:
+        tx.run(
+            f"UPDATE corrections SET {sets} WHERE tenant_id = %(tenant)s AND id = %(id)s",
+            {"tenant": tenant, "id": correction, **columns},
+        )
+
+
 def change(engine: Engine, tenant: str, correction: dict[str, Any], sets: str, **values: Any) -> None:
     with transaction(engine) as tx:
         tx.run(
@@ -54,6 +69,26 @@ def listed(client: Client, query: str = "") -> list[dict[str, Any]]:
         if not answer.json["hasMore"]:
             return rows
         cursor = f"&cursor={answer.json['nextCursor']}"
+
+
+def first_page(client: Client, query: str = "") -> list[str]:
+    answer = client.get(f"/v1/corrections?{query}")
+    assert answer.status_code == 200, answer.text
+    return [row["id"] for row in answer.json["data"]]
+
+
+def paged(client: Client, query: str, limit: int) -> list[str]:
+    """All pages of a list, checking that each but the last is full."""
+    seen: list[str] = []
+    cursor = ""
+    while True:
+        answer = client.get(f"/v1/corrections?{query}&limit={limit}{cursor}").json
+        seen += [row["id"] for row in answer["data"]]
+        if not answer["hasMore"]:
+            assert "nextCursor" not in answer
+            return seen
+        assert len(answer["data"]) == limit
+        cursor = f"&cursor={answer['nextCursor']}"
 
 
 def stats(client: Client, query: str = "") -> dict[str, Any]:
