@@ -106,7 +106,7 @@ class Widget:
 
     @property
     def should(self) -> WebElement:
-        return self.named("What should it have said? (optional)")
+        return self.named("What should it have said?")
 
     @property
     def status(self) -> str:
@@ -147,7 +147,7 @@ def test_what_was_typed_survives_a_failure_and_is_recorded_once(
     _, losing = network
     losing.lose = 2
     widget.named("Wrong").click()
-    assert widget.focused == "What should it have said? (optional)"
+    assert widget.focused == "What should it have said?"
     widget.should.send_keys(WORDS)
     widget.named("Send").click()
     widget.wait_for_status("That didn’t get through.")
@@ -178,19 +178,26 @@ def test_one_may_change_ones_mind_by_keyboard_alone(widget: Any, admin: Client, 
     widget.wait_for_status("Thank you. Recorded: the answer was right.")
     press(Keys.TAB)
     press(Keys.SPACE)
+    press(Keys.TAB, Keys.TAB)
+    assert widget.focused == "Send"
+    press(Keys.ENTER)
+    widget.wait_for_status("Please fill in one of the two.")
+    assert widget.focused == "What should it have said?"
     press("Friday.")
+    press(Keys.TAB)
+    press("It is late.")
     press(Keys.TAB)
     press(Keys.ENTER)
     widget.wait_for_status("Thank you. Recorded: the answer was wrong.")
     assert (widget.pressed(), widget.focused) == (["Wrong"], "Wrong")
     (live,) = recorded(admin, widget)
-    assert (live["answer"], live["shouldSay"]) == ("wrong", "Friday.")
+    assert (live["answer"], live["shouldSay"], live["why"]) == ("wrong", "Friday.", "It is late.")
     assert complaints(browser) == []
 
 
 def test_who_comes_back_sees_what_they_said(widget: Any, browser: Chrome) -> None:
     widget.named("Wrong").click()
-    widget.should.send_keys("Friday.")
+    browser.execute_script("arguments[0].value = ' Friday.\\0\\ud800 '", widget.should)
     widget.named("Send").click()
     widget.wait_for_status("Thank you.")
     browser.refresh()

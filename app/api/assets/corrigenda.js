@@ -7,7 +7,9 @@
     question: "Was this answer right?",
     right: "Right",
     wrong: "Wrong",
-    should: "What should it have said? (optional)",
+    should: "What should it have said?",
+    why: "What was wrong with it?",
+    needed: "Please fill in one of the two.",
     send: "Send",
     cancel: "Cancel",
     retry: "Try again",
@@ -79,11 +81,14 @@
     const right = button("right", { "aria-pressed": "false" });
     const wrong = button("wrong", { "aria-pressed": "false", "aria-expanded": "false", "aria-controls": `${id}-form` });
     const choice = make("fieldset", { class: "corrigenda-choice" }, make("legend", {}, text.question), right, wrong);
-    const should = make("textarea", { id: `${id}-should`, rows: "3", maxlength: "4000", dir: "auto" });
+    const area = (name) => make("textarea", { id: `${id}-${name}`, rows: "2", maxlength: "4000", dir: "auto" });
+    const label = (name) => make("label", { for: `${id}-${name}` }, text[name]);
+    const should = area("should");
+    const why = area("why");
     const send = button("send", { type: "submit" });
     const cancel = button("cancel");
-    const label = make("label", { for: should.id }, text.should);
-    const form = make("form", { id: `${id}-form`, class: "corrigenda-form" }, label, should, send, cancel);
+    const form = make("form", { id: `${id}-form`, class: "corrigenda-form" });
+    form.append(label("should"), should, label("why"), why, send, cancel);
     const status = make("span", { role: "status" });
     const retry = button("retry");
     const root = make("div", { class: "corrigenda", lang: lang || "en" }, choice, form);
@@ -134,8 +139,15 @@
     async function record(answer) {
       if (state.busy) return;
       state.touched = true;
-      const words = should.value.replace(/\0/g, "");
-      const said = { runId: run, answer, ...(answer === "wrong" && words.trim() ? { shouldSay: words } : {}) };
+      const said = { runId: run, answer };
+      if (answer === "wrong") {
+        const words = (area) => area.value.replace(/[\0\p{Surrogate}]/gu, "").trim() || undefined;
+        Object.assign(said, { shouldSay: words(should), why: words(why) });
+        if (!said.shouldSay && !said.why) {
+          status.textContent = text.needed;
+          return should.focus();
+        }
+      }
       busy(true);
       status.textContent = text.sending;
       let result = { status: 0 };
@@ -175,6 +187,7 @@
         if (!earlier || state.touched) return;
         show(earlier.answer);
         should.value = earlier.shouldSay || "";
+        why.value = earlier.why || "";
       } catch {
         // What was said before can't be shown now; it can still be said anew.
       }
