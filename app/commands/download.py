@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -27,14 +28,27 @@ def named(filters: Iterable[str]) -> Params:
 
 
 def download(remote: Remote, path: str, params: Params, output: Path | None) -> None:
-    """Write what is at ``path`` to ``output``, which is there only when it is whole; else to standard output."""
+    """Write what is at ``path`` to ``output``, which is there only when it is whole; else to standard output.
+
+    :raises Failure: if the service fails, or ``output`` can't be written.
+    """
     with remote.streamed(path, params) as pieces:
         if output is None:
             for piece in pieces:
                 sys.stdout.buffer.write(piece)
             sys.stdout.buffer.flush()
             return
-        fresh = output.with_name(output.name + ".part")
+        _write(pieces, output)
+
+
+def _write(pieces: Iterable[bytes], output: Path) -> None:
+    fresh = output.with_name(output.name + ".part")
+    try:
         with fresh.open("wb") as file:
             file.writelines(pieces)
         fresh.replace(output)
+    except OSError as error:
+        raise Failure(f"{output} can't be written: {error.strerror}.") from error
+    finally:
+        with contextlib.suppress(OSError):
+            fresh.unlink()
