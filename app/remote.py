@@ -25,9 +25,12 @@ class Remote:
         self._met = False
         headers = {"Authorization": f"Bearer {token}"}
         try:
+            known = httpx.URL(self.url).scheme in ("http", "https")
             self._client = httpx.Client(base_url=self.url, headers=headers, timeout=_TIMEOUT, trust_env=False)
         except (httpx.InvalidURL, ValueError) as error:
-            raise Failure(f"{url} isn't an address such as http://127.0.0.1:8400.") from error
+            raise Failure(_no_address(url)) from error
+        if not known:
+            raise Failure(_no_address(url))
 
     def __enter__(self) -> Self:
         return self
@@ -106,6 +109,10 @@ def error_of(answer: httpx.Response) -> str:
         return f"{error['code']}: {error['message']}"
     except (ValueError, KeyError, TypeError):
         return f"HTTP status {answer.status_code}, and not an answer of Corrigenda"
+
+
+def _no_address(url: str) -> str:
+    return f"{url} isn't an address such as http://127.0.0.1:8400."
 
 
 def _seconds(text: str | None) -> float:
