@@ -189,30 +189,31 @@ def run(importer: Importer, file: Path, note: Note) -> Progress:
     progress = note.read()
     if progress.line:
         click.echo(f"Going on after line {progress.line}: {progress.summary} so far.", err=True)
-    with file.open("rb") as source, click.progressbar(length=progress.size, file=sys.stderr) as bar:
-        bar.update(progress.offset)
-        try:
+    refused: list[str] = []
+    try:
+        bar = click.progressbar(length=progress.size, label=file.name, file=sys.stderr)
+        with file.open("rb") as source, bar:
+            bar.update(progress.offset)
             for line, result in _results(importer, source, progress):
+                word, _, why = result.partition(": ")
+                if why and len(refused) <= _SHOWN_ERRORS:
+                    refused.append(f"line {line.number}: {why}" if len(refused) < _SHOWN_ERRORS else "and more")
                 bar.update(line.end - progress.offset)
-                progress.passed(line, result)
+                progress.passed(line, word)
                 note.write(progress, at_most_every=_NOTE_SECONDS)
-        except BaseException:
-            note.write(progress)
-            raise
+    except BaseException:
+        note.write(progress)
+        raise
+    finally:
+        for text in refused:
+            click.echo(text, err=True)
     note.drop()
     return progress
 
 
 def _results(importer: Importer, source: BinaryIO, progress: Progress) -> Iterator[tuple[Line, str]]:
-    """Each line with a word on what became of it."""
-    shown = 0
     for batch in importer.batches(_lines(source, progress)):
-        for line, result in importer.send(batch):
-            word, _, why = result.partition(": ")
-            if why and shown <= _SHOWN_ERRORS:
-                click.echo(f"line {line.number}: {why}" if shown < _SHOWN_ERRORS else "and more", err=True)
-                shown += 1
-            yield line, word
+        yield from importer.send(batch)
 
 
 def _lines(source: BinaryIO, progress: Progress) -> Iterator[Line]:
