@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import limits
 
@@ -83,9 +83,16 @@ def _rate(text: str) -> str:
 
 def _mail_server(text: str) -> str:
     parts = urlsplit(text)
-    if parts.scheme not in ("smtp", "smtps", "smtp+starttls") or not parts.hostname or parts.port == 0:
-        raise ValueError("must be smtp://, smtps:// or smtp+starttls:// and a host")
+    if parts.scheme not in ("smtp", "smtps", "smtp+starttls") or not parts.hostname or not _port_is_good(parts):
+        raise ValueError("must be smtp://, smtps:// or smtp+starttls:// and a host, perhaps with :port")
     return text
+
+
+def _port_is_good(parts: SplitResult) -> bool:
+    try:
+        return parts.port != 0
+    except ValueError:
+        return False
 
 
 def _http_address(text: str) -> str:

@@ -23,12 +23,18 @@ def explained(error: BaseException | None) -> str | None:
     if isinstance(error, sqlalchemy.exc.DBAPIError):
         return explained(error.orig)
     if isinstance(error, psycopg2.OperationalError):
-        return f"The database can't be reached: {_first_line(error)}"
+        return f"The database can't be reached: {_first_line(error)}{_advice(error)}"
     if isinstance(error, psycopg2.errors.InsufficientPrivilege):
         return f"The database's user may not do this: {_first_line(error)}"
     if isinstance(error, psycopg2.ProgrammingError) and error.pgcode is None:
         return "DATABASE_URL isn't a PostgreSQL address such as postgresql://user:password@host:5432/name."
     return None
+
+
+def _advice(error: Exception) -> str:
+    """A socket that isn't there is that of a server which somebody starts by hand: most likely ours."""
+    gone = "on socket" in str(error) and "No such file or directory" in str(error)
+    return ": is `corrigenda up` running?" if gone else ""
 
 
 def _first_line(error: Exception) -> str:

@@ -84,7 +84,9 @@ def need_free(host: str, port: int, patience: float = 2.0) -> None:
     deadline = time.monotonic() + patience
     while (problem := _problem(host, port)) is not None:
         if time.monotonic() > deadline:
-            raise Failure(f"Port {port} of {host} can't be listened on ({problem}): choose another with --port.")
+            raise Failure(
+                f"Port {port} of {host} can't be listened on ({problem}): choose another by --port or --host."
+            )
         time.sleep(0.1)
 
 
