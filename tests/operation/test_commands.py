@@ -101,7 +101,9 @@ def test_a_database_of_a_newer_version_is_left_alone(command: Run, empty_databas
         ({"DATABASE_URL": "mysql://x"}, "DATABASE_URL must start with postgresql://."),
         ({"DATABASE_URL": "postgresql://h/x?nope=1"}, "DATABASE_URL isn't a PostgreSQL address"),
         ({"DATABASE_URL_FILE": "/nonexistent"}, "DATABASE_URL_FILE can't be read"),
+        ({"DATABASE_URL": "postgresql:///x?host=/nowhere"}, "No such file or directory: is `corrigenda up` running?"),
         ({"CORRIGENDA_PORT": "0"}, "CORRIGENDA_PORT must be from 1 to 65535."),
+        ({"CORRIGENDA_SMTP_URL": "smtp://host:x"}, "CORRIGENDA_SMTP_URL must be smtp://"),
     ],
 )
 @pytest.mark.parametrize("words", [("api",), ("migrate",), ("worker",), ("relay",), ("beat",)])
@@ -172,8 +174,11 @@ def test_runs_are_imported_and_again(command: Run, address: str, admin: Client, 
     first, second = command(*words), command(*words)
     assert "2 created, 2 error" in first.stdout
     assert "2 error, 2 unchanged" in second.stdout
-    assert "line 4: project-not-found: " in first.stderr
-    assert "2 lines were refused." in first.stderr
+    errors = first.stderr.splitlines()
+    assert errors[0] == file.name
+    assert errors[1].startswith("line 4: project-not-found: ")
+    assert errors[2].startswith("line 5: bad-input: ")
+    assert errors[3:] == ["Error: 2 lines were refused."]
     assert first.exit_code == 1
     assert admin.get("/v1/runs/a").json["input"] == 1
 
@@ -216,6 +221,23 @@ def test_corrections_are_exported(command: Run, address: str, admin: Client, eng
     assert command(*words, "--filter", "status=open", "--output", str(file)).exit_code == 0
     assert file.read_bytes() == b""
     assert "nope" in one_line(command(*words, "--filter", "status=nope"))
+
+
+@pytest.mark.parametrize("words", [("export",), ("test-set", "export")])
+def test_an_output_that_cannot_be_written_is_one_line(
+    command: Run, address: str, admin: Client, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    service = ("--url", address, "--token", admin.secret or "")
+    gone = tmp_path / "gone" / "out.jsonl"
+    refused = one_line(command(*words, *service, "--output", str(gone)))
+    assert refused == f"Error: {gone} can't be written: No such file or directory.\n"
+    assert [path.name for path in tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("url", ["nowhere", "ftp://127.0.0.1", "http://127.0.0.1:x"])
+def test_what_is_no_address_is_one_line(command: Run, url: str) -> None:
+    expected = f"Error: {url} isn't an address such as http://127.0.0.1:8400.\n"
+    assert one_line(command("export", "--url", url, "--token", "x")) == expected
 
 
 @pytest.mark.parametrize("words", [("export",), ("import", "runs", __file__)])
