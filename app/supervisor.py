@@ -159,6 +159,8 @@ class Supervisor:
         self._children.clear()
 
     def _await_end(self, child: _Child, told: int) -> None:
+        if child.due is not None:
+            return  # It crashed and its group is gone; by now the number may be somebody else's.
         deadline = time.monotonic() + child.program.patience
         while child.running and time.monotonic() < deadline and self._signals <= max(told, 1):
             time.sleep(_TICK)
