@@ -10,6 +10,7 @@ import argparse
 import json
 import re
 
+from app.domain.model import Caller, Principal
 from app.store import idempotency
 from bench.filling import fill
 from bench.load import Plan
@@ -27,6 +28,8 @@ BODY = {
     "why": "The policy lets a silver member change an economy flight; the agent handed over instead.",
 }
 
+
+_CALLER = Caller("bench", Principal("user", "bench"), "bench", "admin")
 
 RUNS_PER_SECOND = 3_500
 """More than pgbench can record on, or the service."""
@@ -91,7 +94,7 @@ def recording_statements(database: Database, run: int, headers: dict[str, str]) 
     sent = {name: value.replace("@N", str(run)) for name, value in headers.items()}
     statements = statements_of(database, "POST", "/v1/corrections", body, sent)
     (made,) = {match for statement in statements for match in re.findall(r'"id":"([0-9a-f-]{36})"', statement)}
-    key = idempotency.key_digest("user", "bench", "POST", "/v1/corrections", f"key-{run}").hex()
+    key = idempotency.key_digest(_CALLER, "POST", "/v1/corrections", f"key-{run}").hex()
     for old, new in ((f"run-{run}", "run-:r"), (made, made[:24] + ":m"), (key, key[:52] + ":m")):
         statements = [statement.replace(old, new) for statement in statements]
     return statements
