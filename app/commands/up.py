@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 
 import click
-import psutil
 
 from app.commands.database import prepare
 from app.commands.serve import need_free
@@ -45,7 +44,7 @@ def up(host: str | None, port: int | None, data: Path | None, demo: bool) -> Non
 
     Brings its own PostgreSQL and Redis-compatible server unless DATABASE_URL and REDIS_URL are set.
     """
-    began = psutil.Process().create_time()
+    began = time.monotonic()
     settings = read_settings(os.environ)
     settings = dataclasses.replace(settings, host=host or settings.host, port=port or settings.port)
     folder = DataFolder(data or Path(settings.data))
@@ -84,7 +83,7 @@ class _Machine:
         self._start_workers()
         for name in ("relay", "beat"):
             self._start_program(name)
-        _say(f"Ready at {self._address} after {time.time() - began:.1f} s; logs are in {self._folder.logs}")
+        _say(f"Ready at {self._address} after {time.monotonic() - began:.1f} s; logs are in {self._folder.logs}")
         if self._own_token:
             _say(f"The admin token of tenant default is in {self._folder.admin_token}:")
         click.echo(f'  curl -H "Authorization: Bearer {self._shell_token}" {self._address}/v1/me')
