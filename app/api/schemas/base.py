@@ -262,8 +262,11 @@ class PageShape(Shape):
 class Several(fields.Field[list[str]]):
     """A query parameter of several words: repeated or comma-separated, trimmed, duplicates dropped.
 
-    They come out sorted, so that the same words in another order are the same filter to a cursor.
+    They come out sorted, so that the same words in another order are the same filter to a cursor; where the order
+    says something (``ordered``), as they were given.
     """
+
+    ordered: ClassVar[bool] = False
 
     def __init__(self, *choices: str, **more: Any) -> None:
         super().__init__(**more)
@@ -271,11 +274,11 @@ class Several(fields.Field[list[str]]):
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **more: Any) -> list[str]:
         words = [word.strip() for part in value for word in part.split(",")]
-        words = sorted({word for word in words if word})
+        words = list(dict.fromkeys(word for word in words if word))
         unknown = [word for word in words if self.choices and word not in self.choices]
         if unknown:
             raise ValidationError(f"{', '.join(unknown)}: must be of {', '.join(self.choices)}")
-        return words
+        return words if self.ordered else sorted(words)
 
     def described(self) -> JsonSchema:
         return {"type": "array", "items": present({"type": "string", "enum": list(self.choices) or None})}

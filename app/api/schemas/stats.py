@@ -34,6 +34,8 @@ class Zone(fields.Field[str]):
 class GroupBy(Several):
     """What to count by, at most two."""
 
+    ordered = True
+
     def _deserialize(self, value: Any, attr: str | None, data: Any, **more: Any) -> list[str]:
         words = super()._deserialize(value, attr, data, **more)
         if len(words) > 2:
