@@ -26,7 +26,9 @@ class Received:
 
 @dataclass
 class Receiver:
-    """``answers`` are given in turn, the last of them for ever: a status, a status with headers, ``HANG``, ``DRIP``."""
+    """``answers`` are given in turn, the last of them for ever: a status, a status with headers, ``HANG``, ``DRIP``, or
+    the bytes of an answer.
+    """
 
     url: str
     answers: list[Any]
@@ -61,6 +63,9 @@ def receiving(*answers: Any, tls: ssl.SSLContext | None = None, host: str = "127
                 self.close_connection = True
             elif how == DRIP:
                 self.drip()
+            elif isinstance(how, bytes):
+                self.wfile.write(how)
+                self.close_connection = True
             else:
                 status, headers = how if isinstance(how, tuple) else (how, {})
                 self.send_response(status)

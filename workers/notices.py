@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from app.domain.jobs import NOTIFY, NOTIFY_MANY, Ids
@@ -22,7 +23,8 @@ def _notify_many(tx: Db, tenant_id: str, jobs: list[Ids]) -> None:
 
 
 def _event(ids: dict[str, Any]) -> Event:
-    return Event(ids.pop("event"), ids.pop("correctionId"), ids.pop("key"), ids)
+    at = datetime.fromisoformat(ids.pop("at")) if "at" in ids else None
+    return Event(ids.pop("event"), ids.pop("correctionId"), ids.pop("key"), ids, at)
 
 
 handlers = (Handler(NOTIFY, _notify), Handler(NOTIFY_MANY, _notify_many, together=False))

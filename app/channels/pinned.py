@@ -79,8 +79,20 @@ def _reply(response: http.client.HTTPResponse) -> Reply:
     return Reply(response.status, _seconds(response.getheader("Retry-After")), body)
 
 
+class _Response(http.client.HTTPResponse):
+    """The final answer. Interim ones may come before it (RFC 9110, 15.2); the base class skips ``100`` alone."""
+
+    def begin(self) -> None:
+        super().begin()
+        while 100 <= self.status < 200 and self.status != http.client.SWITCHING_PROTOCOLS:
+            self.headers = None  # type: ignore[assignment]  # the base class begins once, by this sign
+            super().begin()
+
+
 class _Connection(http.client.HTTPConnection):
     """A connection to given addresses instead of to what the host's name says now."""
+
+    response_class = _Response
 
     def __init__(self, target: HttpTarget, addresses: Sequence[str], trust: ssl.SSLContext, deadline: float) -> None:
         super().__init__(target.host, target.port)

@@ -76,9 +76,10 @@ def notify_many(event: str, first: Mapping[str, str], total: int, key: str) -> J
     return Job(NOTIFY_MANY, {"event": event, "total": total, "key": key, **ids})
 
 
-def notify_parked(correction_id: str, work_item_id: str, queue: str, attempt: int, key: str) -> Job:
-    """Tell whom it concerns that work on ``correction_id`` is parked. ``key`` tells apart the times that it was."""
-    more: dict[str, str | int | list[str]] = {"workItemId": work_item_id, "queue": queue, "attempt": attempt}
+def notify_parked(correction_id: str, work_item_id: str, queue: str, attempt: int, at: str) -> Job:
+    """Tell whom it concerns that work on ``correction_id`` is parked, ``at`` a time of the wire."""
+    key = f"{work_item_id} {at}"
+    more: dict[str, str | int | list[str]] = {"workItemId": work_item_id, "queue": queue, "attempt": attempt, "at": at}
     return Job(NOTIFY, {"event": "work.parked", "correctionId": correction_id, "key": key, **more})
 
 

@@ -74,7 +74,7 @@ def end_leases(tx: Db, max_attempts: int) -> bool:
 
 def _tell_parked(tx: Db, parked: Sequence[Parked]) -> None:
     for one in parked:
-        told = jobs.notify_parked(one.correction_id, one.id, one.queue, one.attempt, one.key)
+        told = jobs.notify_parked(one.correction_id, one.id, one.queue, one.attempt, one.at)
         outbox.put(tx, one.tenant_id, [told])
 
 

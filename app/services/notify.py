@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -20,13 +21,15 @@ from app.store.notifications import Notice, Summary
 class Event:
     """Something happened to a correction, such as ``correction.fixed``. ``key`` tells apart the times that it did.
 
-    ``more`` is what word of it says besides what it says of the correction.
+    ``more`` is what word of it says besides what it says of the correction. ``at``: when it happened, if that isn't
+    when the correction changed.
     """
 
     type: str
     correction_id: str
     key: str
     more: Mapping[str, Any] = field(default_factory=dict)
+    at: datetime | None = None
 
 
 def tell_owners(tx: Db, tenant_id: str, events: Sequence[Event]) -> None:
@@ -74,7 +77,7 @@ def _ids(events: Sequence[Event]) -> list[str]:
 
 def _word(event: Event, summary: Summary, owners: Sequence[Principal] = ()) -> Word:
     return Word(
-        event.type, event.correction_id, event.key, summary.updated_at, summary.project_id, tuple(owners),
+        event.type, event.correction_id, event.key, event.at or summary.updated_at, summary.project_id, tuple(owners),
         {**summary.data, **event.more},
     )  # fmt: skip
 

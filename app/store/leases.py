@@ -25,14 +25,14 @@ def digest(token: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """An item that was just parked; ``key`` tells apart the times that it was."""
+    """An item that was just parked, ``at`` a time of the wire."""
 
     tenant_id: str
     id: str
     correction_id: str
     queue: Queue
     attempt: int
-    key: str
+    at: str
 
 
 _LAPSE = """
@@ -61,7 +61,7 @@ def lapse(db: Db, tenant_id: str | None, max_attempts: int) -> tuple[int, list[P
     whose = "w.tenant_id = %(tenant)s" if tenant_id is not None else "true"
     rows = db.rows(_LAPSE.format(whose=whose), {"tenant": tenant_id, "max": max_attempts, "batch": BATCH})
     parked = [
-        Parked(tenant, item_id, correction_id, queue, attempt, f"{item_id} {over_at}")
+        Parked(tenant, item_id, correction_id, queue, attempt, over_at)
         for tenant, item_id, correction_id, queue, attempt, state, over_at in rows
         if state == "parked"
     ]

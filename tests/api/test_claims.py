@@ -204,6 +204,7 @@ def test_after_five_attempts_it_is_parked_and_told_until_it_is_requeued(work: Wo
     assert work.claim() == []
     (told,) = [json.loads(ids) for ids in work.jobs(NOTIFY)]
     assert told.items() >= {"event": "work.parked", "correctionId": correction, "attempt": 5}.items()
+    assert told["at"] == row["readySince"], "when its last lease was over"
     assert work.ask("renew", item) == "lost: expired"
     assert work.rows("&state=parked") == [row]
     assert work.ask("requeue", item) == "ready"

@@ -102,6 +102,20 @@ def test_nothing_takes_longer_than_its_time(how: str) -> None:
         assert time.monotonic() - started < 2
 
 
+@pytest.mark.parametrize("interim", ["100 Continue", "102 Processing", "103 Early Hints"])
+@pytest.mark.parametrize(("last", "delivered"), [("204 No Content", True), ("410 Gone", False), ("101 Odd", False)])
+def test_an_interim_answer_is_not_the_answer(interim: str, last: str, delivered: bool) -> None:
+    answer = f"HTTP/1.1 {interim}\r\nLink: </x>\r\n\r\n" * 3 + f"HTTP/1.1 {last}\r\nRetry-After: 7\r\n\r\n"
+    with receiving(answer.encode()) as early:
+        outcome = Http(Guard(True)).post_json(early.url, "{}")
+    assert (outcome.status, outcome.retry_after, outcome.delivered) == (int(last[:3]), 7, delivered)
+
+
+def test_an_interim_answer_alone_is_none() -> None:
+    with receiving(b"HTTP/1.1 103 Early Hints\r\n\r\n") as early, pytest.raises(Failed, match="without an answer"):
+        Http(Guard(True)).post_json(early.url, "{}")
+
+
 def test_a_handshake_that_never_ends_is_cut_short() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"https://127.0.0.1:{silent.getsockname()[1]}/"

@@ -345,13 +345,17 @@ def test_parked_work_is_told_like_any_other_event(outbound: Outbound, engine: En
     with receiving(200) as receiver:
         outbound.endpoint(receiver.url, events=("work.parked",))
         (correction,) = outbound.correct()
+        at = "2031-01-31T12:00:00.250Z"
         with transaction(engine) as tx:
-            outbox.put(tx, outbound.tenant, [jobs.notify_parked(correction, "w-1", "owner", 5, "1")])
+            outbox.put(tx, outbound.tenant, [jobs.notify_parked(correction, "w-1", "owner", 5, at)])
         outbound.work()
         outbound.send()
     (received,) = receiver.received
-    data = json.loads(received.body)["data"]
-    assert (data["correctionId"], data["workItemId"], data["queue"], data["attempt"]) == (correction, "w-1", "owner", 5)
+    body = json.loads(received.body)
+    assert body["timestamp"] == at, "when it was parked, not when its correction changed"
+    more = {name: body["data"].pop(name) for name in ("correctionId", "workItemId", "queue", "attempt")}
+    assert more == {"correctionId": correction, "workItemId": "w-1", "queue": "owner", "attempt": 5}
+    assert body["data"].keys() == {"projectId", "runId", "subject", "status", "sortedTo"}
 
 
 def test_a_target_that_became_private_is_refused_when_sending(outbound: Outbound) -> None:
