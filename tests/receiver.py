@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-HANG, DRIP = "hang", "drip"
-"""Never answer; send one byte of an answer now and then, for ever."""
+HANG, DRIP, DRIP_BODY = "hang", "drip", "drip-body"
+"""Never answer; send one byte of an answer's headers, or of its body, now and then, for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class Received:
 
 @dataclass
 class Receiver:
-    """``answers`` are given in turn, the last of them for ever: a status, a status with headers, ``HANG``, ``DRIP``, or
-    the bytes of an answer.
+    """``answers`` are given in turn, the last of them for ever: a status, a status with headers, ``HANG``, ``DRIP``,
+    ``DRIP_BODY``, or the bytes of an answer.
     """
 
     url: str
@@ -61,8 +61,8 @@ def receiving(*answers: Any, tls: ssl.SSLContext | None = None, host: str = "127
             if how == HANG:
                 receiver.closing.wait(60)
                 self.close_connection = True
-            elif how == DRIP:
-                self.drip()
+            elif how in (DRIP, DRIP_BODY):
+                self.drip(b"HTTP/1.1 200 OK\r\nX-Slow: " + (b"\r\n\r\n" if how == DRIP_BODY else b""))
             elif isinstance(how, bytes):
                 self.wfile.write(how)
                 self.close_connection = True
@@ -73,10 +73,10 @@ def receiving(*answers: Any, tls: ssl.SSLContext | None = None, host: str = "127
                     self.send_header(name, value)
                 self.end_headers()
 
-        def drip(self) -> None:
+        def drip(self, start: bytes) -> None:
             self.close_connection = True
             try:
-                self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+                self.wfile.write(start)
                 while not receiver.closing.wait(0.1):
                     self.wfile.write(b"x")
             except OSError:

@@ -98,14 +98,16 @@ class _Connection(http.client.HTTPConnection):
         super().__init__(target.host, target.port)
         self._target, self._addresses, self._trust, self._deadline = target, addresses, trust, deadline
         self.was_cut = False
+        # Kept beside ``sock``, which is forgotten as soon as the headers of a last answer are read.
+        self._wire: socket.socket | None = None
         if target.tls:
             self.default_port = http.client.HTTPS_PORT
 
     def connect(self) -> None:
-        self.sock = self._reach()
+        self.sock = self._wire = self._reach()
         if self._target.tls:
             # The handshake comes second, so that ``cut`` finds the socket that waits in it.
-            self.sock = self._trust.wrap_socket(
+            self.sock = self._wire = self._trust.wrap_socket(
                 self.sock, server_hostname=self._target.host, do_handshake_on_connect=False
             )
             self.sock.do_handshake()
@@ -129,8 +131,9 @@ class _Connection(http.client.HTTPConnection):
     def cut(self) -> None:
         """End whatever waits on the socket, from another thread: time-outs of sockets start anew with each byte."""
         self.was_cut = True
-        with contextlib.suppress(OSError, AttributeError):
-            self.sock.shutdown(socket.SHUT_RDWR)
+        if self._wire is not None:
+            with contextlib.suppress(OSError):
+                self._wire.shutdown(socket.SHUT_RDWR)
 
 
 def _why(error: OSError | http.client.HTTPException) -> str:

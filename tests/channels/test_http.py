@@ -19,7 +19,7 @@ from app.channels.guard import Guard, Unresolvable, system_resolve
 from app.channels.http import Http
 from app.channels.pinned import Failed
 from app.domain.targets import TargetRefused
-from tests.receiver import DRIP, HANG, Receiver, receiving
+from tests.receiver import DRIP, DRIP_BODY, HANG, Receiver, receiving
 
 
 def known_as(*addresses: str) -> Guard:
@@ -128,6 +128,17 @@ def test_a_handshake_that_never_ends_is_cut_short() -> None:
 def test_an_answer_is_taken_whatever_its_body_does() -> None:
     with receiving((200, {"Content-Length": "1000"})) as promising:
         assert Http(Guard(True), total_seconds=0.5).post_json(promising.url, "{}").delivered
+
+
+def test_a_body_that_never_ends_is_cut_short(tls_receiver: tuple[Receiver, ssl.SSLContext, list[str]]) -> None:
+    secure, trust, _ = tls_receiver
+    secure.answers[:] = [DRIP_BODY]
+    with receiving(DRIP_BODY) as plain:
+        for url in (plain.url, f"https://hooks.test:{secure.port}/"):
+            started = time.monotonic()
+            http = Http(known_as("127.0.0.1"), trust, total_seconds=0.6)
+            assert http.post_json(url, "{}").delivered, "the status came in time"
+            assert time.monotonic() - started < 2
 
 
 def test_a_closed_port_is_named() -> None:
