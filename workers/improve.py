@@ -73,15 +73,15 @@ class Improving:
                 run_id = self._improver(brief.id, brief.json)
             except NotTaken as refused:
                 log.log.warning("brief not taken", reason=str(refused))
-                self._give_back(brief, str(refused))
+                self._give_up(brief, str(refused))
             except Exception as error:
                 log.log.exception("the improver failed")
-                self._give_back(brief, f"the improver failed: {type(error).__name__}")
+                self._give_up(brief, f"the improver failed: {type(error).__name__}")
             else:
                 with transaction(self._runner.engine) as tx:
                     improve.handed_over(tx, brief, run_id)
                 log.log.info("brief handed over", corrections=len(brief.claims))
 
-    def _give_back(self, brief: Brief, reason: str) -> None:
+    def _give_up(self, brief: Brief, reason: str) -> None:
         with transaction(self._runner.engine) as tx:
-            improve.give_back(tx, brief, reason)
+            improve.give_up(tx, brief, reason, self._max_attempts)

@@ -67,7 +67,7 @@ def release_lease(call: Call) -> Answer:
     """
     body = call.body
     item_id, token = call.path["workItemId"], body["lease_token"]
-    item = claim.release(call.tx, call.caller, item_id, token, body["delay_seconds"], body["reason"])
+    item = claim.release(call.tx, call.caller, item_id, token, body["delay_seconds"], body.get("reason"))
     return answer(item.shown())
 
 

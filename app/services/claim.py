@@ -83,9 +83,7 @@ def renew(tx: Db, caller: Caller, item_id: str, token: str, lease_seconds: int) 
 
     :raises WorkItemNotFound, PermissionDenied, LeaseLost: in this order.
     """
-    correction_id, _ = _find(tx, caller, item_id)
-    place = work.lock_places(tx, caller.tenant_id, [correction_id])[correction_id]
-    _hold(tx, caller.tenant_id, item_id, token, place)
+    _hold_found(tx, caller, item_id, token)
     return leases.renew(tx, caller.tenant_id, item_id, lease_seconds)
 
 
@@ -94,10 +92,22 @@ def release(tx: Db, caller: Caller, item_id: str, token: str, delay_seconds: int
 
     :raises WorkItemNotFound, PermissionDenied, LeaseLost: in this order.
     """
-    correction_id, _ = _find(tx, caller, item_id)
-    place = work.lock_places(tx, caller.tenant_id, [correction_id])[correction_id]
-    _hold(tx, caller.tenant_id, item_id, token, place)
+    _hold_found(tx, caller, item_id, token)
     return leases.release(tx, caller.tenant_id, item_id, delay_seconds, reason)
+
+
+def give_up(
+    tx: Db, caller: Caller, item_id: str, token: str, max_attempts: int, delay_seconds: int, reason: str
+) -> None:
+    """End the lease as an attempt that came to nothing: the item can be claimed after the delay, or is parked if that
+    was the last attempt.
+
+    :raises WorkItemNotFound, PermissionDenied, LeaseLost: in this order.
+    """
+    _hold_found(tx, caller, item_id, token)
+    parked = leases.give_up(tx, caller.tenant_id, item_id, max_attempts, delay_seconds, reason)
+    if parked is not None:
+        _tell_parked(tx, [parked])
 
 
 def complete(tx: Db, caller: Caller, item_id: str, token: str, outcome: Change) -> Item:
@@ -144,6 +154,12 @@ def _find(tx: Db, caller: Caller, item_id: str) -> tuple[str, ProjectRef]:
         raise WorkItemNotFound("There is no such work item.")
     need(caller, "write", found[1])
     return found
+
+
+def _hold_found(tx: Db, caller: Caller, item_id: str, token: str) -> None:
+    correction_id, _ = _find(tx, caller, item_id)
+    place = work.lock_places(tx, caller.tenant_id, [correction_id])[correction_id]
+    _hold(tx, caller.tenant_id, item_id, token, place)
 
 
 def _hold(tx: Db, tenant_id: str, item_id: str, token: str, place: Place) -> Queue:

@@ -32,8 +32,9 @@ _ROUND = 10
 LEASE_SECONDS = 600
 """Longer than a task may take."""
 
-_FIRST_DELAY, _LONGEST_DELAY = 30, 6 * 3600
-"""Seconds before a correction is tried again: doubling from the first to the longest."""
+_FIRST_DELAY, _GROWTH, _LONGEST_DELAY = 60, 8, 6 * 3600
+"""Seconds before a correction is tried again, and by how much each delay is longer than the one before. Five attempts
+take more than seven hours: an endpoint that is down for a night has its briefs in the morning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +64,23 @@ def take(tx: Db, tenant_id: str, lane: Lane, max_attempts: int) -> Brief | None:
 
 
 def _claims(tx: Db, tenant_id: str, lane: Lane, max_attempts: int) -> tuple[Claim, ...]:
-    wanted = Wanted("improve", *lane, limit=_ROUND, lease_seconds=LEASE_SECONDS)
-    claims: list[Claim] = []
+    """The oldest that wait; one alone if this is the last attempt at it: if it is what breaks the improver, it takes no
+    others along."""
+    claims = _claim(tx, tenant_id, lane, 1, max_attempts)
+    if not claims or 1 < max_attempts <= claims[0].attempt:
+        return tuple(claims)
     while len(claims) < MOST and sum(len(one.correction) for one in claims) < MOST_CHARACTERS:
-        found = claim.claim(tx, _improve(tenant_id), wanted, max_attempts)
+        asked = min(_ROUND, MOST - len(claims))
+        found = _claim(tx, tenant_id, lane, asked, max_attempts)
         claims += found
-        if len(found) < _ROUND:
+        if len(found) < asked:
             break
     return tuple(claims)
+
+
+def _claim(tx: Db, tenant_id: str, lane: Lane, limit: int, max_attempts: int) -> list[Claim]:
+    wanted = Wanted("improve", *lane, limit=limit, lease_seconds=LEASE_SECONDS)
+    return claim.claim(tx, _improve(tenant_id), wanted, max_attempts)
 
 
 def _part(one: Claim, said: Sequence[Said], tried: str) -> str:
@@ -102,16 +112,17 @@ def handed_over(tx: Transaction, brief: Brief, improve_run_id: str | None) -> No
         outbox.put(tx, brief.tenant_id, [jobs.improve([waiting])])
 
 
-def give_back(tx: Transaction, brief: Brief, reason: str) -> None:
-    """Release the brief's items, each for longer the more often it was released before."""
-    before = briefs.releases(tx, brief.tenant_id, [one.item_id for one in brief.claims])
+def give_up(tx: Transaction, brief: Brief, reason: str, max_attempts: int) -> None:
+    """Count an attempt that came to nothing at each of the brief's items: it waits longer the more there were, and is
+    parked after ``max_attempts``."""
+    caller = _improve(brief.tenant_id)
     for one in _in_order(brief.claims):
-        delay = min(_FIRST_DELAY * 2 ** min(before.get(one.item_id, 0), 20), _LONGEST_DELAY)
+        delay = min(_FIRST_DELAY * _GROWTH ** min(one.attempt - 1, 9), _LONGEST_DELAY)
         try:
             with tx.attempt():
-                claim.release(tx, _improve(brief.tenant_id), one.item_id, one.token, delay, reason)
+                claim.give_up(tx, caller, one.item_id, one.token, max_attempts, delay, reason)
         except (LeaseLost, WorkItemNotFound) as lost:
-            log.log.info("lease was lost before its release", workItemId=one.item_id, **lost.details)
+            log.log.info("lease was lost before it was given up", workItemId=one.item_id, **lost.details)
 
 
 def announce_overlooked(tx: Db) -> bool:

@@ -78,17 +78,6 @@ def tried(db: Db, tenant_id: str, correction_ids: Sequence[str]) -> dict[str, st
     return dict(db.rows(_TRIED, {"tenant": tenant_id, "ids": list(correction_ids)}))
 
 
-_RELEASES = """
-SELECT l.work_item_id, count(*) FROM ended_leases l
- WHERE l.tenant_id = %s AND l.work_item_id = ANY(%s) AND l.how = 'released' GROUP BY l.work_item_id
-"""
-
-
-def releases(db: Db, tenant_id: str, item_ids: Sequence[str]) -> dict[str, int]:
-    """How often each item was released before; those that never were are left out."""
-    return dict(db.rows(_RELEASES, (tenant_id, list(item_ids))))
-
-
 _HEAD = """
 SELECT w.correction_id, w.ready_since FROM work_items w
  WHERE w.tenant_id = {tenant} AND w.queue = 'improve' AND w.project_id = {project} AND w.subject_kind = {kind}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from app.domain import times
 from app.domain.leasing import LastLease, LeaseEnd
 from app.domain.model import Principal, ProjectRef, Queue, Subject
 from app.domain.permission import Reach
@@ -209,24 +210,44 @@ def renew(db: Db, tenant_id: str, item_id: str, seconds: int) -> Item:
     return _change(db, tenant_id, item_id, change, seconds=seconds)
 
 
-_KEEP_RELEASED = """
+_KEEP = """
 INSERT INTO ended_leases (tenant_id, work_item_id, token_sha256, attempt, by_kind, by_id, leased_at, ended_at, how,
                           reason)
 SELECT tenant_id, id, lease_token_sha256, attempt, leased_by_kind, leased_by_id, leased_at, clock_timestamp(),
-       'released', %(reason)s
+       %(how)s, %(reason)s
   FROM work_items WHERE tenant_id = %(tenant)s AND id = %(item)s
 """
 
 
+def _keep(db: Db, tenant_id: str, item_id: str, how: LeaseEnd, reason: str | None) -> None:
+    db.run(_KEEP, {"tenant": tenant_id, "item": item_id, "how": how, "reason": reason})
+
+
 def release(db: Db, tenant_id: str, item_id: str, delay_seconds: int, reason: str | None) -> Item:
     """End the held lease as if it had never been handed out; nobody gets the item before the delay is over."""
-    db.run(_KEEP_RELEASED, {"tenant": tenant_id, "item": item_id, "reason": reason})
+    _keep(db, tenant_id, item_id, "released", reason)
     change = (
         "state = 'ready', attempt = w.attempt - 1, lease_ended = 'released', lease_expires_at = NULL,"
         " leased_by_kind = NULL, leased_by_id = NULL, ready_since = clock_timestamp(), delayed = %(delay)s > 0,"
         " available_at = clock_timestamp() + %(delay)s * interval '1 second'"
     )
     return _change(db, tenant_id, item_id, change, delay=delay_seconds)
+
+
+def give_up(db: Db, tenant_id: str, item_id: str, max_attempts: int, delay_seconds: int, reason: str) -> Parked | None:
+    """End the held lease as if its time were over. The item is parked, and returned, if that was the last of
+    ``max_attempts``; else nobody gets it before the delay is over."""
+    _keep(db, tenant_id, item_id, "expired", reason)
+    change = (
+        "state = CASE WHEN w.attempt >= %(max)s THEN 'parked' ELSE 'ready' END, lease_ended = 'expired',"
+        " lease_expires_at = clock_timestamp(), leased_by_kind = NULL, leased_by_id = NULL,"
+        " ready_since = clock_timestamp(), delayed = w.attempt < %(max)s,"
+        " available_at = clock_timestamp() + %(delay)s * interval '1 second'"
+    )
+    item = _change(db, tenant_id, item_id, change, max=max_attempts, delay=delay_seconds)
+    if item.state != "parked":
+        return None
+    return Parked(tenant_id, item.id, item.correction_id, item.queue, item.attempt, times.wire(item.ready_since))
 
 
 def finish(db: Db, tenant_id: str, item_id: str) -> Item:

@@ -116,6 +116,7 @@ def test_bad_claims(work: Work, body: Any, path: str) -> None:
         ("renew", {"leaseToken": "x", "leaseSeconds": 10}, "/leaseSeconds"),
         ("release", {"leaseToken": "x", "delaySeconds": -1}, "/delaySeconds"),
         ("release", {"leaseToken": "x", "reason": "r" * 4001}, "/reason"),
+        ("release", {"leaseToken": "x", "reason": None}, "/reason"),
         ("complete", {"leaseToken": "x"}, "/outcome"),
         ("complete", {"leaseToken": "x", "outcome": {"kind": "fixed"}}, "/outcome/kind"),
         ("complete", {"leaseToken": "x", "outcome": {"kind": "being-fixed"}}, "/outcome/link"),

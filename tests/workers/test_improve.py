@@ -15,7 +15,7 @@ from app.channels.guard import Guard
 from app.channels.http import Http
 from app.channels.improver import Endpoint, Function, Improver
 from app.config import Settings
-from app.domain.jobs import IMPROVE
+from app.domain.jobs import IMPROVE, NOTIFY
 from app.domain.model import Subject
 from app.failure import Failure
 from app.services import improve
@@ -121,28 +121,63 @@ def test_what_isnt_taken_comes_again_later_and_later(work: Work, run: Any, engin
                 delays.append(
                     db.value(
                         "SELECT round(extract(epoch FROM available_at - ready_since)) FROM work_items"
-                        " WHERE tenant_id = %s AND state = 'ready' AND attempt = 0",
+                        " WHERE tenant_id = %s AND state = 'ready'",
                         (work.tenant,),
                     )
                 )
             work.delays_pass()
-    assert delays == [30, 60, 120]
+    assert delays == [60, 480, 3840]
     assert len({received.headers["webhook-id"] for received in receiver.received}) == 1
     assert len(receiver.received) == 3
     collector = Collector()
     run(Function(collector), correction)
     kinds = [row["kind"] for row in collector.briefs[0]["corrections"][0]["earlierAttempts"]]
-    assert kinds == ["sorted", "lease-released", "lease-released", "lease-released"]
+    assert kinds == ["sorted", "lease-expired", "lease-expired", "lease-expired"]
+    assert collector.briefs[0]["corrections"][0]["attempt"] == 4
 
 
-def test_an_improver_that_fails_gives_back(work: Work, run: Any) -> None:
+def test_what_is_never_taken_is_parked(work: Work, run: Any, engine: Engine) -> None:
+    """Like any other work after its last attempt: listed, told of once, and put back by hand."""
+    (correction,) = work.wait()
+    with receiving(500) as receiver:
+        for _ in range(7):
+            run(endpoint(receiver.url), correction)
+            work.delays_pass()
+    assert len(receiver.received) == 5
+    (row,) = work.rows("&state=parked")
+    assert (row["correctionId"], row["attempt"]) == (correction, 5)
+    assert work.claim() == []
+    told = [json.loads(job) for job in work.jobs(NOTIFY)]
+    assert [(job["correctionId"], job["attempt"]) for job in told if job["event"] == "work.parked"] == [(correction, 5)]
+    assert work.client.post(f"/v1/work/{row['workItemId']}/requeue").json["attempt"] == 0
+    run(Function(Collector()), correction)
+    assert work.correction(correction)["status"] == "being-fixed"
+
+
+def test_one_that_breaks_the_improver_takes_no_others_along(work: Work, run: Any) -> None:
+    first, bad, last = work.wait(3)
+
+    def break_on_bad(brief: dict[str, Any]) -> None:
+        if bad in [entry["correction"]["id"] for entry in brief["corrections"]]:
+            raise ZeroDivisionError
+
+    collector = Collector(does=break_on_bad)
+    for _ in range(7):
+        run(Function(collector), first, bad, last)
+        work.delays_pass()
+    assert [len(brief["corrections"]) for brief in collector.briefs] == [3, 3, 3, 3, 1, 1, 1]
+    assert [work.correction(each)["status"] for each in (first, bad, last)] == ["being-fixed", "open", "being-fixed"]
+    assert [row["correctionId"] for row in work.rows("&state=parked")] == [bad]
+
+
+def test_an_improver_that_fails_gives_up(work: Work, run: Any) -> None:
     (correction,) = work.wait()
 
     def fail(_: dict[str, Any]) -> None:
         raise ZeroDivisionError
 
     run(Function(Collector(does=fail)), correction)
-    assert [(row["state"], row["attempt"]) for row in work.rows()] == [("ready", 0)]
+    assert [(row["state"], row["attempt"]) for row in work.rows()] == [("ready", 1)]
     assert work.correction(correction)["status"] == "open"
 
 

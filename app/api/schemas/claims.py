@@ -65,7 +65,7 @@ class ReleaseWanted(Shape):
 
     lease_token = Text(1, 256, required=True)
     delay_seconds = Whole(0, _WEEK, load_default=0)
-    reason = Text(1, 4000, load_default=None)
+    reason = Text(1, 4000)
 
 
 class OutcomeWanted(Shape):
