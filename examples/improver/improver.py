@@ -129,16 +129,37 @@ def main() -> None:
     parser.add_argument("--secret", default=os.environ.get("CORRIGENDA_IMPROVE_SECRET"), help="whsec_…")
     parser.add_argument("--brief", type=Path, help="a saved brief: print its page and end")
     wanted = parser.parse_args()
-    if wanted.brief:
-        sys.stdout.write(markdown(json.loads(wanted.brief.read_text("utf-8"))))
+    try:
+        if wanted.brief:
+            sys.stdout.write(markdown(json.loads(wanted.brief.read_text("utf-8"))))
+        else:
+            serve(
+                wanted.port, wanted.secret or "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode(), wanted.out
+            )
+    except KeyboardInterrupt:
         return
-    secret = wanted.secret or "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
-    with server(wanted.port, secret, wanted.out) as endpoint:
+    except (OSError, OverflowError, ValueError, LookupError, TypeError) as error:
+        sys.exit(f"improver: {why(wanted, error)}")
+
+
+def serve(port: int, secret: str, out: Path) -> None:
+    """Take briefs until Ctrl-C. Says first what a worker needs to send them here."""
+    base64.b64decode(secret.removeprefix("whsec_"), validate=True)
+    with server(port, secret, out) as endpoint:
         sys.stderr.write(
             f"export CORRIGENDA_IMPROVE_URL=http://127.0.0.1:{endpoint.server_port}/\n"
             f"export CORRIGENDA_IMPROVE_SECRET={secret}\n"
         )
         endpoint.serve_forever()
+
+
+def why(wanted: argparse.Namespace, error: Exception) -> str:
+    """What was wrong with the command line, in one line."""
+    if wanted.brief:
+        return f"can't read a brief from {wanted.brief}: {getattr(error, 'strerror', None) or type(error).__name__}"
+    if isinstance(error, (OSError, OverflowError)):
+        return f"can't listen on 127.0.0.1:{wanted.port}: {getattr(error, 'strerror', None) or 'there is no such port'}"
+    return "--secret must be whsec_ and Base64"
 
 
 if __name__ == "__main__":

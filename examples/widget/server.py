@@ -13,6 +13,7 @@ import argparse
 import html
 import os
 import secrets
+import sys
 from http.cookies import SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -98,9 +99,14 @@ def main() -> None:
     token = os.environ.get("CORRIGENDA_TOKEN")
     if not token:
         options.error("set CORRIGENDA_TOKEN to a token that may write to the project widget-example")
-    shop = Shop(chosen.corrigenda, token)
-    shop.run_the_agent()
-    server = ThreadingHTTPServer(("127.0.0.1", chosen.port), handler_of(shop))
+    try:
+        shop = Shop(chosen.corrigenda, token)
+        shop.run_the_agent()
+        server = ThreadingHTTPServer(("127.0.0.1", chosen.port), handler_of(shop))
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        sys.exit(f"server: {chosen.corrigenda} doesn't do what is asked: {str(error).splitlines()[0]}")
+    except (OSError, OverflowError) as error:
+        sys.exit(f"server: can't listen on 127.0.0.1:{chosen.port}: {getattr(error, 'strerror', None) or error}")
     print(f"http://127.0.0.1:{chosen.port} (run {shop.run_id}; Ctrl-C ends it)", flush=True)
     try:
         server.serve_forever()
