@@ -10,11 +10,14 @@ import dataclasses
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from email.utils import getaddresses
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 import limits
+
+from app.domain.targets import TargetRefused, email_target
 
 
 class SettingError(Exception):
@@ -97,8 +100,23 @@ def _port_is_good(parts: SplitResult) -> bool:
 
 def _http_address(text: str) -> str:
     parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if parts.scheme not in ("http", "https") or not parts.hostname or not _port_is_good(parts):
         raise ValueError("must be an http:// or https:// address")
+    return text
+
+
+def _base_address(text: str) -> str:
+    if not re.fullmatch(r"[^\s?#]+", _http_address(text)):
+        raise ValueError("must be an address without white space, query and fragment: links go on from it")
+    return text
+
+
+def _sender(text: str) -> str:
+    addresses = [address for _, address in getaddresses([text])]
+    try:
+        email_target(addresses[0] if len(addresses) == 1 and text.isprintable() else "")
+    except TargetRefused:
+        raise ValueError("must be one mail address, perhaps with a name: Corrections <ann@example.com>") from None
     return text
 
 
@@ -194,7 +212,9 @@ class Settings:
         "CORRIGENDA_ALLOW_PRIVATE_TARGETS", "1 lets notifications go to private addresses", False, _switch
     )
     data: str = _setting("CORRIGENDA_DATA", "folder in which `corrigenda up` keeps everything", "data")
-    base_url: str = _setting("CORRIGENDA_BASE_URL", "address under which people reach this service, for links", "")
+    base_url: str = _setting(
+        "CORRIGENDA_BASE_URL", "address under which people reach this service, for links", "", _base_address
+    )
     smtp_url: str = _setting(
         "CORRIGENDA_SMTP_URL",
         "mail server, `smtp://`, `smtps://` or `smtp+starttls://` and `[user:password@]host[:port]`",
@@ -202,7 +222,7 @@ class Settings:
         _mail_server,
         True,
     )
-    mail_from: str = _setting("CORRIGENDA_MAIL_FROM", "address that mail comes from", "corrigenda@localhost")
+    mail_from: str = _setting("CORRIGENDA_MAIL_FROM", "address that mail comes from", "corrigenda@localhost", _sender)
     secret_overlap_hours: int = _setting(
         "CORRIGENDA_SECRET_OVERLAP_HOURS",
         "how long a rotated webhook secret signs beside the new one",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -23,13 +24,13 @@ def load_query(shape: Query | None, query: bytes) -> dict[str, Any]:
     if not query and shape is _NONE:
         return {}
     several = {f.data_key for f in shape.fields.values() if isinstance(f, Several)}
-    known = {f.data_key for f in shape.fields.values()}
+    known = {f.data_key or name for name, f in shape.fields.items()}
     values: dict[str, Any] = {}
     wrong: dict[str, str] = {}
     for name, sent in _parameters(query).items():
         kept = [value for value in sent if value != ""]
         if name not in known:
-            wrong[name] = "is not a parameter here"
+            wrong[name] = f"is not a parameter here; there {_listed(known)}"
         elif name in several and kept:
             values[name] = kept
         elif len(kept) > 1:
@@ -43,6 +44,10 @@ def load_query(shape: Query | None, query: bytes) -> dict[str, Any]:
     except BadInput as error:
         issues = [{"path": "/query" + i["path"], "message": i["message"]} for i in error.details["issues"]]
         raise BadInput(f"{issues[0]['path']} {issues[0]['message']}.", issues=issues) from None
+
+
+def _listed(names: Iterable[str]) -> str:
+    return "are " + ", ".join(sorted(names)) if names else "are none"
 
 
 def _parameters(query: bytes) -> dict[str, list[str]]:

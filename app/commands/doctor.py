@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Literal
 
 import click
-import redis
+from sqlalchemy import Engine
 
+from app.commands.broker import BrokerAway, full_policy
 from app.commands.database import address_in
 from app.commands.failures import explained
 from app.config import Settings, read_settings
@@ -21,6 +22,7 @@ from app.data_folder import DataFolder
 from app.store import heartbeats, outbox, server
 from app.store.engine import Db, create_engine, reading
 from app.store.migrate import schema_of
+from app.transaction import transaction
 
 _OLDEST_SERVER = 140_000
 _SKEW_SECONDS = 2.0
@@ -47,9 +49,10 @@ Findings = Iterator[Finding]
 @click.command()
 @click.option("--data", type=click.Path(path_type=Path), help="Folder of `corrigenda up` (default: DATABASE_URL).")
 @click.option("--only", type=click.Choice(["database", "broker", "relay", "workers"]), help="Look at one thing alone.")
-def doctor(data: Path | None, only: str | None) -> None:
+@click.option("--revive", is_flag=True, help="Give jobs that failed for good another try; mend the cause first.")
+def doctor(data: Path | None, only: str | None, revive: bool) -> None:
     """Check settings, database, broker, workers and clocks. Exits with 1 if anything is bad."""
-    findings = list(_look(data))
+    findings = list(_look(data, revive))
     if only:
         findings = [f for f in findings if f.what == only] or [f for f in findings if f.verdict == "bad"]
     bad = 0
@@ -61,7 +64,7 @@ def doctor(data: Path | None, only: str | None) -> None:
     raise SystemExit(1 if bad else 0)
 
 
-def _look(data: Path | None) -> Findings:
+def _look(data: Path | None, revive: bool) -> Findings:
     try:
         settings = _addressed(read_settings(os.environ), data)
     except Exception as error:
@@ -71,7 +74,7 @@ def _look(data: Path | None) -> Findings:
         yield Finding("bad", "settings", line)
         return
     yield from _settings(settings)
-    yield from _guarded("database", lambda: _database(settings))
+    yield from _guarded("database", lambda: _database(settings, revive))
     yield from _broker(settings.redis_url)
 
 
@@ -100,9 +103,11 @@ def _settings(settings: Settings) -> Findings:
         yield Finding("warning", "disk", f"less than 512 MB are free at {settings.metrics_dir}: make room.")
 
 
-def _database(settings: Settings) -> Findings:
+def _database(settings: Settings, revive: bool) -> Findings:
     engine = create_engine(settings.database_url, pool_size=1, application_name="corrigenda-doctor")
     try:
+        if revive:
+            yield from _revived(engine)
         with reading(engine) as db:
             yield from _server(db)
             schema = schema_of(db)
@@ -114,6 +119,15 @@ def _database(settings: Settings) -> Findings:
             yield from _jobs(db)
     finally:
         engine.dispose()
+
+
+def _revived(engine: Engine) -> Findings:
+    with reading(engine) as db:
+        ready = schema_of(db).ready
+    if ready:
+        with transaction(engine) as tx:
+            count = outbox.revive(tx)
+        yield Finding("good", "dead jobs", f"{count} get another try")
 
 
 def _server(db: Db) -> Findings:
@@ -163,7 +177,9 @@ def _jobs(db: Db) -> Findings:
     else:
         yield Finding("good", "jobs", f"{lag.pending} wait, the oldest for {lag.seconds:.0f} s")
     if lag.dead:
-        yield Finding("bad", "dead jobs", f"{lag.dead} failed for good: outbox.last_error says why.")
+        yield Finding(
+            "bad", "dead jobs", f"{lag.dead} failed for good: mend what outbox.last_error says, then `doctor --revive`."
+        )
 
 
 def _broker(url: str) -> Findings:
@@ -171,13 +187,9 @@ def _broker(url: str) -> Findings:
         yield Finding("bad", "broker", "REDIS_URL isn't set: recording goes on, what follows waits.")
         return
     try:
-        with redis.Redis.from_url(url.replace("redis+socket://", "unix://", 1), socket_timeout=5) as client:
-            client.ping()
-            policy = client.config_get("maxmemory-policy").get("maxmemory-policy", "")
-    except (redis.RedisError, OSError, ValueError) as error:
-        yield Finding(
-            "bad", "broker", f"can't be reached ({str(error).splitlines()[0]}): recording goes on, what follows waits."
-        )
+        policy = full_policy(url)
+    except BrokerAway as why:
+        yield Finding("bad", "broker", f"can't be reached ({why}): recording goes on, what follows waits.")
         return
     if policy not in ("noeviction", ""):
         yield Finding("warning", "broker", f"maxmemory-policy is {policy}: set it to noeviction, or jobs come late.")

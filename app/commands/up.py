@@ -15,6 +15,7 @@ from pathlib import Path
 
 import click
 
+from app.commands.broker import BrokerAway, full_policy
 from app.commands.database import prepare
 from app.commands.serve import need_free
 from app.config import Settings, read_settings
@@ -48,6 +49,8 @@ def up(host: str | None, port: int | None, data: Path | None, demo: bool) -> Non
     settings = read_settings(os.environ)
     settings = dataclasses.replace(settings, host=host or settings.host, port=port or settings.port)
     folder = DataFolder(data or Path(settings.data))
+    if not folder.path.exists():  # none is made for a start that can't be
+        need_free(settings.host, settings.port, patience=0.5)
     with folder.taken(_say) as held:
         need_free(settings.host, settings.port, patience=0.5)
         try:
@@ -73,6 +76,7 @@ class _Machine:
         self._folder = folder
         self._settings = settings
         self._own_token = not settings.bootstrap_token
+        self._own_broker = not settings.redis_url
 
     def start(self, began: float) -> None:
         shutil.rmtree(self._folder.metrics, ignore_errors=True)
@@ -87,6 +91,15 @@ class _Machine:
         if self._own_token:
             _say(f"The admin token of tenant default is in {self._folder.admin_token}:")
         click.echo(f'  curl -H "Authorization: Bearer {self._shell_token}" {self._address}/v1/me')
+        if not self._own_broker:
+            self._look_for_broker()
+
+    def _look_for_broker(self) -> None:
+        """Somebody else's may be away; it isn't needed for recording, so that nothing else would say so."""
+        try:
+            full_policy(self._settings.redis_url)
+        except BrokerAway as why:
+            _say(f"The broker of REDIS_URL can't be reached ({why}): recording goes on, what follows waits for it")
 
     def _start_workers(self) -> None:
         """Whoever takes what waits for Improve may take long: it gets a worker of its own."""

@@ -91,6 +91,11 @@ class CorrectionNotFound(NotFound):
 class ProjectNotFound(NotFound):
     code = "project-not-found"
 
+    @classmethod
+    def named(cls, project_id: str) -> ProjectNotFound:
+        """There is none of that id, as far as the caller may know."""
+        return cls(f"There is no project {project_id}.", projectId=project_id)
+
 
 class AgentNotFound(NotFound):
     code = "agent-not-found"

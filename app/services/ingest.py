@@ -21,7 +21,7 @@ def put_run(tx: Db, caller: Caller, run_id: str, content: RunContent) -> Result:
     """
     for _ in range(_ATTEMPTS):
         project, known = runs.before_put(tx, caller.tenant_id, run_id, content.project_id)
-        allowed(caller, project, "write")
+        allowed(caller, content.project_id, project, "write")
         result = result_of(known, content)
         if result == "unchanged":
             return result

@@ -18,13 +18,13 @@ from app.domain.errors import (
     NotificationEndpointEnded,
     NotificationEndpointNotFound,
     PermissionDenied,
-    ProjectNotFound,
 )
 from app.domain.model import Caller, Principal
 from app.domain.permission import may
 from app.domain.targets import TargetRefused
+from app.services.projects import project_for
 from app.services.vault import Vault
-from app.store import clock, deliveries, endpoints, projects
+from app.store import clock, deliveries, endpoints
 from app.store.endpoints import NewEndpoint, SealedTarget
 from app.store.engine import Db
 from app.store.ids import new_id
@@ -101,7 +101,8 @@ def managed_live(tx: Db, caller: Caller, endpoint_id: str) -> Endpoint:
 
 
 def change(tx: Db, keeping: Keeping, caller: Caller, endpoint_id: str, changes: Mapping[str, Any]) -> Endpoint:
-    """Change ``target``, ``events`` or ``digest_seconds``; what is left out stays.
+    """Change ``target``, ``events`` or ``digest_seconds``; what is left out stays. What waits goes out sooner if
+    ``digest_seconds`` says so.
 
     :raises NotificationEndpointNotFound, PermissionDenied, NotificationEndpointEnded: as ``managed_live``;
     :raises BadInput: for a target that messages may not go to.
@@ -109,14 +110,12 @@ def change(tx: Db, keeping: Keeping, caller: Caller, endpoint_id: str, changes: 
     kind = managed(tx, caller, endpoint_id).kind
     target = _sealed(keeping, kind, changes["target"]) if "target" in changes else None  # before anything is locked
     managed_live(tx, caller, endpoint_id)
+    digest_seconds = changes.get("digest_seconds")
     endpoints.change(
-        tx,
-        caller.tenant_id,
-        endpoint_id,
-        target=target,
-        events=changes.get("events"),
-        digest_seconds=changes.get("digest_seconds"),
+        tx, caller.tenant_id, endpoint_id, target=target, events=changes.get("events"), digest_seconds=digest_seconds
     )
+    if digest_seconds is not None:
+        deliveries.hasten(tx, caller.tenant_id, endpoint_id, digest_seconds)
     return _there(endpoints.find(tx, caller.tenant_id, endpoint_id))
 
 
@@ -176,9 +175,7 @@ def new_webhook_secret() -> str:
 def _scope(tx: Db, caller: Caller, wanted: Wanted) -> EndpointScope:
     if wanted.project_id is None:
         return EndpointScope(wanted.scope_kind, principal=wanted.principal)
-    project = projects.ref(tx, caller.tenant_id, wanted.project_id)
-    if project is None or not may(caller, "read", project):
-        raise ProjectNotFound("There is no such project.")
+    project = project_for(tx, caller, wanted.project_id, "read")
     return EndpointScope("project", project)
 
 

@@ -10,12 +10,11 @@ from app.domain.errors import (
     CorrectorGroupNotFound,
     CorrectorGroupUnregistered,
     PermissionDenied,
-    ProjectNotFound,
 )
 from app.domain.groups import AssertableBy, CorrectorGroup, GroupScope, GroupScopeKind, may_manage, may_read
 from app.domain.model import Caller
-from app.domain.permission import may
-from app.store import groups, projects
+from app.services.projects import project_for
+from app.store import groups
 from app.store.engine import Db
 from app.store.ids import new_id
 
@@ -94,9 +93,7 @@ def retire_group(tx: Db, caller: Caller, group_id: str) -> CorrectorGroup:
 def _scope(tx: Db, caller: Caller, wanted: Wanted) -> GroupScope:
     if wanted.project_id is None:
         return GroupScope("tenant")
-    project = projects.ref(tx, caller.tenant_id, wanted.project_id)
-    if project is None or not may(caller, "read", project):
-        raise ProjectNotFound("There is no such project.")
+    project = project_for(tx, caller, wanted.project_id, "read")
     return GroupScope(wanted.scope_kind, project, wanted.agent_id)
 
 

@@ -26,12 +26,12 @@ def project_for(db: Db, caller: Caller, project_id: str, permission: Permission)
     :raises ProjectNotFound: if there is none, or the caller can't read it.
     :raises PermissionDenied: if the caller can read it and no more.
     """
-    return allowed(caller, projects.ref(db, caller.tenant_id, project_id), permission)
+    return allowed(caller, project_id, projects.ref(db, caller.tenant_id, project_id), permission)
 
 
-def allowed(caller: Caller, project: ProjectRef | None, permission: Permission) -> ProjectRef:
-    """``project``, if the caller has ``permission`` on it; raises as ``project_for``."""
+def allowed(caller: Caller, project_id: str, project: ProjectRef | None, permission: Permission) -> ProjectRef:
+    """``project``, which was asked for by its id, if the caller has ``permission`` on it; raises as ``project_for``."""
     if project is None or not may(caller, "read", project):
-        raise ProjectNotFound("There is no such project.")
+        raise ProjectNotFound.named(project_id)
     need(caller, permission, project)
     return project

@@ -110,3 +110,12 @@ def test_an_export_of_none(admin: Client) -> None:
 
 def test_the_columns_are_the_fields_of_a_correction() -> None:
     assert tuple(field.data_key for field in CorrectionShape().fields.values()) == spreadsheet.COLUMNS
+
+
+def test_an_unknown_filter_is_told_which_there_are(admin: Client) -> None:
+    refused = admin.get("/v1/corrections/export?format=csv&colour=red").json["error"]
+    assert refused["message"].startswith("/query/colour is not a parameter here; there are agentId, agentVersion, ")
+    for filter_ in FILTERS[1:]:
+        for part in filter_[1:].split("&"):
+            assert f", {part.partition('=')[0]}" in refused["message"].replace("are ", ", ")
+    assert admin.get("/v1/me?x=1").json["error"]["message"] == "/query/x is not a parameter here; there are none."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import socket
 import subprocess
@@ -16,6 +17,7 @@ from sqlalchemy import Engine
 
 from app.cli import main
 from app.commands.importing import Corrections, Note, run
+from app.config import SettingError, read_settings
 from app.failure import Failure
 from app.remote import Remote
 from app.store import tokens
@@ -104,6 +106,7 @@ def test_a_database_of_a_newer_version_is_left_alone(command: Run, empty_databas
         ({"DATABASE_URL": "postgresql:///x?host=/nowhere"}, "No such file or directory: is `corrigenda up` running?"),
         ({"CORRIGENDA_PORT": "0"}, "CORRIGENDA_PORT must be from 1 to 65535."),
         ({"CORRIGENDA_SMTP_URL": "smtp://host:x"}, "CORRIGENDA_SMTP_URL must be smtp://"),
+        ({"CORRIGENDA_BASE_URL": "foo"}, "CORRIGENDA_BASE_URL must be an http:// or https:// address."),
     ],
 )
 @pytest.mark.parametrize("words", [("api",), ("migrate",), ("worker",), ("relay",), ("beat",)])
@@ -111,6 +114,46 @@ def test_a_setting_that_cannot_be_used_is_one_line(
     command: Run, words: tuple[str, ...], env: dict[str, str], expected: str
 ) -> None:
     assert expected in one_line(command(*words, REDIS_URL="redis://127.0.0.1:1/0", **env))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "good"),
+    [
+        ("BASE_URL", "foo", False),
+        ("BASE_URL", "c.example", False),
+        ("BASE_URL", "ftp://c.example", False),
+        ("BASE_URL", "https://", False),
+        ("BASE_URL", "https://c.example:0", False),
+        ("BASE_URL", "https://c.example:99999", False),
+        ("BASE_URL", "https://[::1", False),
+        ("BASE_URL", "https://c.example/?a=b", False),
+        ("BASE_URL", "https://c.example/#a", False),
+        ("BASE_URL", "https://c.example/a b", False),
+        ("BASE_URL", "https://c.example:8443/corrections/", True),
+        ("IMPROVE_URL", "https://c.example:99999/", False),
+        ("IMPROVE_URL", "https://c.example/?a=b", True),
+        ("MAIL_FROM", "foo", False),
+        ("MAIL_FROM", "a@b.example, c@d.example", False),
+        ("MAIL_FROM", "Ann <ann@b.example>\r\nBcc: c@d.example", False),
+        ("MAIL_FROM", "Änn <ann@b.example>", True),
+        ("MAIL_FROM", "corrigenda@localhost", True),
+    ],
+)
+def test_addresses_among_the_settings_are_checked_at_the_start(name: str, text: str, good: bool) -> None:
+    variable = f"CORRIGENDA_{name}"
+    if good:
+        assert text in dataclasses.astuple(read_settings({variable: text}))
+        return
+    with pytest.raises(SettingError, match=f"^{variable} [^\n]+$"):
+        read_settings({variable: text})
+
+
+def test_a_taken_port_leaves_no_folder_behind(command: Run, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = command("up", "--port", port, "--data", str(tmp_path / "new" / "data"))
+    assert f"Port {port} of 127.0.0.1" in one_line(done)
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_taken_port_is_one_line(command: Run, database_url: str) -> None:
@@ -176,7 +219,7 @@ def test_runs_are_imported_and_again(command: Run, address: str, admin: Client, 
     assert "2 error, 2 unchanged" in second.stdout
     errors = first.stderr.splitlines()
     assert errors[0] == file.name
-    assert errors[1].startswith("line 4: project-not-found: ")
+    assert errors[1] == "line 4: project-not-found: There is no project nope."
     assert errors[2].startswith("line 5: bad-input: ")
     assert errors[3:] == ["Error: 2 lines were refused."]
     assert first.exit_code == 1
@@ -261,3 +304,21 @@ def test_the_doctor_says_what_is_wrong(command: Run, database_url: str, empty_da
     )
     found = command("doctor", DATABASE_URL=database_url, **broker).stdout
     assert "ok   schema: revision" in found
+
+
+def test_the_doctor_revives_dead_jobs_when_it_is_told_to(command: Run, empty_database: str) -> None:
+    words = {"DATABASE_URL": empty_database, "REDIS_URL": "redis://127.0.0.1:1/0"}
+    assert "BAD  schema: none" in command("doctor", "--revive", **words).stdout, "and nothing worse"
+    command("migrate", **words)
+    with psycopg2.connect(empty_database) as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO tenants (id, created_at) VALUES ('t', now());"
+            " INSERT INTO outbox (tenant_id, job, ids, failures, dead_at)"
+            " VALUES ('t', 'corrigenda.route', '{}', 20, now())"
+        )
+    connection.close()
+    assert "BAD  dead jobs: 1 failed for good" in command("doctor", **words).stdout
+    revived = command("doctor", "--revive", **words).stdout
+    assert "ok   dead jobs: 1 get another try" in revived
+    assert "1 wait, " in revived
+    assert "dead jobs" not in command("doctor", **words).stdout

@@ -69,6 +69,14 @@ def test_a_second_start_on_the_folder_says_who_has_it(data: Path) -> None:
         assert len(second.stderr.splitlines()) == 1
 
 
+def test_a_broker_of_others_that_is_away_is_said_so_and_not_waited_for(data: Path) -> None:
+    with Machine(data, env={"REDIS_URL": "redis://:sesame@127.0.0.1:1/0"}) as machine:
+        machine.wait_ready()
+        wait_for(lambda: "The broker of REDIS_URL can't be reached (" in machine.output, 10)
+        assert "sesame" not in machine.output
+        assert machine.stop() == 0, machine.output
+
+
 def test_a_crashed_program_is_started_again_and_said_so(data: Path) -> None:
     with Machine(data) as machine:
         machine.wait_ready()

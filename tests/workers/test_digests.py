@@ -177,6 +177,24 @@ def test_what_comes_after_the_digest_is_due_is_in_the_next(outbound: Outbound) -
     assert [json.loads(received.body)["data"]["total"] for received in receiver.received] == [2, 3]
 
 
+@pytest.mark.parametrize(("seconds", "sent"), [(0, 1), (1, 1), (7200, 0)])
+def test_a_shorter_digest_time_brings_what_waits_forward(outbound: Outbound, seconds: int, sent: int) -> None:
+    with receiving(200) as receiver:
+        endpoint = outbound.endpoint(receiver.url, digest=3600)
+        outbound.correct()
+        outbound.work()
+        with transaction(outbound.engine) as tx:
+            tx.run(
+                "UPDATE deliveries SET created_at = created_at - interval '1 minute', due_at = due_at - interval"
+                " '1 minute' WHERE tenant_id = %s",
+                (outbound.tenant,),
+            )
+        changed = outbound.admin.patch(f"/v1/notification-endpoints/{endpoint}", {"digestSeconds": seconds})
+        assert changed.json["digestSeconds"] == seconds
+        outbound.send()
+        assert len(receiver.received) == sent
+
+
 def test_kinds_of_events_share_a_digest_and_each_endpoint_gets_its_own(outbound: Outbound) -> None:
     with receiving(200) as all_events, receiving(200) as superseded:
         outbound.endpoint(all_events.url, digest=60)
