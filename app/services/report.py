@@ -16,6 +16,8 @@ from app.store.engine import Db
 from app.store.ids import new_id
 from app.store.test_runs import Expected, NewResult, NewTestRun
 
+_NO_CORRECTION = "is no correction of this project and subject"
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -61,7 +63,9 @@ def report(tx: Db, caller: Caller, wanted: Report) -> Taken:
     ids = [result.correction_id for result in wanted.results]
     verdicts = _verdicts(wanted.results, test_runs.expected(tx, tenant_id, project_id, subject, ids))
     current, _ = running.lock_current(tx, tenant_id, project_id, subject)
-    live = test_runs.live(tx, tenant_id, ids)
+    standing = test_runs.standing(tx, tenant_id, ids)
+    # Not before the subject is locked: whoever decides on corrections locks it first, too.
+    _refuse([_unknown(at) for at, correction_id in enumerate(ids) if correction_id not in standing])
     now, test_run_id = running.clock(tx), new_id()
     seq = events.accept(
         tx,
@@ -76,7 +80,7 @@ def report(tx: Db, caller: Caller, wanted: Report) -> Taken:
         decides="named" if current.version == subject.version else "none",
     )
     results = [
-        NewResult(result.correction_id, verdict, result.correction_id not in live, result.detail)
+        NewResult(result.correction_id, verdict, not standing[result.correction_id], result.detail)
         for result, verdict in zip(wanted.results, verdicts, strict=True)
     ]
     new = NewTestRun(
@@ -97,15 +101,24 @@ def _verdicts(results: tuple[Result, ...], expected: Mapping[str, Expected]) -> 
             issues.append({"path": f"/results/{at}/{fault[0]}", "message": fault[1]})
         elif asked is not None and not issues:
             verdicts.append(_verdict(result, asked))
+    _refuse(issues)
+    return verdicts
+
+
+def _refuse(issues: list[dict[str, str]]) -> None:
     if issues:
         raise BadInput(f"{issues[0]['path']} {issues[0]['message']}.", issues=issues)
-    return verdicts
+
+
+def _unknown(at: int) -> dict[str, str]:
+    """Of the result at ``at``: retention took its correction since it was looked up."""
+    return {"path": f"/results/{at}/correctionId", "message": _NO_CORRECTION}
 
 
 def _fault(result: Result, asked: Expected | None) -> tuple[str, str] | None:
     """Which field of ``result`` can't be taken, and why, if any."""
     if asked is None:
-        return "correctionId", "is no correction of this project and subject"
+        return "correctionId", _NO_CORRECTION
     if result.observed is None:
         return None
     if asked.decisions != "wrong":

@@ -80,13 +80,16 @@ def _expected(decisions: Verdict | None, should: str | None, must_not: str | Non
     return Expected(decisions, tuple(ToolCall(c["tool"], c["args"]) for c in calls), tuple(tools), speaks)
 
 
-def live(db: Db, tenant_id: str, correction_ids: Sequence[str]) -> set[str]:
-    """Those of the corrections that are neither superseded nor removed."""
+def standing(db: Db, tenant_id: str, correction_ids: Sequence[str]) -> dict[str, bool]:
+    """Those of the corrections that are there, and whether each is neither superseded nor removed.
+
+    Retention takes none of them away until this transaction ends. It waits for whoever has one in hand.
+    """
     rows = db.rows(
-        "SELECT id FROM corrections WHERE tenant_id = %s AND id = ANY(%s) AND unregistered_at IS NULL",
+        "SELECT id, unregistered_at IS NULL FROM corrections WHERE tenant_id = %s AND id = ANY(%s) FOR KEY SHARE",
         (tenant_id, list(correction_ids)),
     )
-    return {row[0] for row in rows}
+    return {row[0]: row[1] for row in rows}
 
 
 _ADD = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -20,9 +21,11 @@ from app.wsgi import create_app
 from tests.client import Client
 from tests.conftest import new_database
 from tests.factories import a_project, a_run
+from tests.operation.machine import wait_for
 from workers.housekeeping import chores, tend
 from workers.task import Runner
 
+SUBJECT = {"kind": "agent", "id": "support", "version": "1.0.0"}
 SAID = {"answer": "wrong", "why": "no"}
 
 
@@ -84,6 +87,15 @@ class World:
 
     def status(self, path: str) -> int:
         return self.admin.get(f"/v1/{path}").status_code
+
+    def locks_waited_for(self) -> int:
+        with reading(self.engine) as db:
+            return int(
+                db.value(
+                    "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
+                    " WHERE d.datname = current_database() AND l.locktype = 'advisory' AND NOT l.granted"
+                )
+            )
 
     def count(self, table: str) -> int:
         with reading(self.engine) as db:
@@ -163,9 +175,8 @@ def test_superseded_and_removed_ones_go_with_all_that_is_theirs(world: World) ->
     world.admin.post(f"/v1/corrections/{removed}/remove")
     with transaction(world.engine) as tx:
         route.sync(tx, world.tenant, [superseded, removed, live])
-    subject = {"kind": "agent", "id": "support", "version": "1.0.0"}
     results = [{"correctionId": one, "verdict": "right"} for one in (superseded, live)]
-    report = world.admin.post("/v1/test-runs", {"projectId": "p", "subject": subject, "results": results})
+    report = world.admin.post("/v1/test-runs", {"projectId": "p", "subject": SUBJECT, "results": results})
     world.age(3)
     world.keep(tombstonesDays=4)
     world.purge()
@@ -177,6 +188,29 @@ def test_superseded_and_removed_ones_go_with_all_that_is_theirs(world: World) ->
     assert world.status(f"corrections/{superseded}/history") == 404
     assert world.admin.get(f"/v1/test-runs/{report.json['id']}").json["counts"]["ignored"] == 1
     assert world.record("b"), "a purged correction stands in nobody's way"
+
+
+def test_a_test_run_that_names_one_as_it_goes_is_refused(world: World) -> None:
+    """The purge comes between the look at what is named and the storing of what was said of it."""
+    world.run("a")
+    superseded = world.record("a")
+    live = world.record("a")
+    with transaction(world.engine) as tx:
+        route.sync(tx, world.tenant, [superseded, live])
+    world.age(3)
+    world.keep(tombstonesDays=1)
+    results = [{"correctionId": one, "verdict": "right"} for one in (live, superseded)]
+    body = {"projectId": "p", "subject": SUBJECT, "results": results}
+    with ThreadPoolExecutor() as pool, transaction(world.engine) as tx:
+        tx.run("SELECT lock_subject(%s, 'p', 'agent', 'support')", (world.tenant,))
+        asked = pool.submit(world.admin.post, "/v1/test-runs", body)
+        wait_for(lambda: world.locks_waited_for() == 1, 10)
+        world.purge()
+        assert world.status(f"corrections/{superseded}") == 404
+    refused = asked.result()
+    assert (refused.status_code, refused.json["error"]["code"]) == (400, "bad-input")
+    assert [issue["path"] for issue in refused.json["error"]["details"]["issues"]] == ["/results/1/correctionId"]
+    assert world.count("test_runs") == 0
 
 
 def test_one_that_a_worker_must_still_see_to_stays(world: World) -> None:
