@@ -58,7 +58,7 @@ def once(tx: Transaction, keyed: Keyed, run: Callable[[], Response]) -> Response
 
 
 def _replayed(kept: idempotency.KeptAnswer, body_sha256: bytes) -> Response:
-    if kept.body_sha256 != body_sha256:
+    if kept.body_sha256 not in (body_sha256, b""):
         raise IdempotencyKeyBodyMismatch("This key was used with another body.")
     if kept.body is None:
         raise IdempotencyKeyReplayWithheld(

@@ -29,6 +29,16 @@ UPDATE copies
        context_at = coalesce(context_at, clock_timestamp())
  WHERE tenant_id = %(tenant)s AND run_id = %(run)s AND erased_at IS NULL
 """
+# A run that retention purged comes back, empty: an erased run is refused for good, whatever went first. It completed,
+# since it was corrected. A PUT of it under way is waited for, and then cleared as the run that it is.
+_TOMBSTONE = """
+INSERT INTO runs (tenant_id, id, project_id, subject_kind, subject_id, subject_version, status, conversation_id,
+                  replay_of, content_sha256, arrived_at, updated_at, ended_at, erased_at)
+SELECT o.tenant_id, o.run_id, o.project_id, o.subject_kind, o.subject_id, o.subject_version, 'completed',
+       o.conversation_id, o.replay_of, '', o.taken_at, clock_timestamp(), o.taken_at, clock_timestamp()
+  FROM copies o WHERE o.tenant_id = %(tenant)s AND o.run_id = %(run)s
+ON CONFLICT DO NOTHING
+"""
 _DETAILS_OF_RUN = """
 UPDATE test_results t SET detail = NULL FROM corrections c
  WHERE c.tenant_id = %(tenant)s AND c.run_id = %(run)s AND t.tenant_id = c.tenant_id AND t.correction_id = c.id
@@ -40,6 +50,7 @@ def clear_run(db: Db, tenant_id: str, run_id: str) -> tuple[int, int]:
     """Clear the content of a run and of its copy, and what tests kept of it; how many runs and copies that were."""
     values = {"tenant": tenant_id, "run": run_id}
     db.run("SELECT lock_run(%(tenant)s, %(run)s)", values)
+    db.run(_TOMBSTONE, values)
     runs = db.run(_RUN, values)
     copies = db.run(_COPY, values)
     if copies:
@@ -153,7 +164,8 @@ def clear_corrections(db: Db, tenant_id: str, ids: Sequence[str]) -> int:
 
 
 # An answer holds a run's content if it is the run, or shows its copy; a correction's words if it shows the correction.
-# Ids of our own rendering need no escapes; what a caller wrote the same way costs its answer at worst.
+# Ids of our own rendering need no escapes; what a caller wrote the same way costs its answer at worst. The hash of the
+# request goes, too: of what held a short word, or who said it, it can be guessed.
 _HOLDS = {
     "run": r'(?:^\{"id"|"run":\{"runId"):"([^"]+)"',
     "conversation": r'(?:^\{"id"|"run":\{"runId"):"([^"]+)"',
@@ -170,7 +182,7 @@ WITH looked AS MATERIALIZED (
            SELECT FROM regexp_matches(convert_from(l.body, 'UTF8'), %(holds)s, 'g') AS named (ids)
              JOIN erasure_items i ON i.tenant_id = %(tenant)s AND i.erasure_id = %(id)s AND i.id = named.ids[1])
 ), withheld AS (
-    UPDATE idempotency_answers a SET withheld = true, body = NULL FROM holding h
+    UPDATE idempotency_answers a SET withheld = true, body = NULL, body_sha256 = '' FROM holding h
      WHERE a.tenant_id = %(tenant)s AND a.key_sha256 = h.key_sha256
     RETURNING a.key_sha256
 ), noted AS (

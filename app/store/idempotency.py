@@ -13,7 +13,8 @@ from app.store.engine import Db
 
 @dataclass(frozen=True, slots=True)
 class KeptAnswer:
-    """The answer of a request that took effect. ``body`` is ``None`` when it was withheld."""
+    """The answer of a request that took effect. ``body`` is ``None`` when it was withheld; ``body_sha256``, of the
+    request, is empty when an erasure withheld it."""
 
     body_sha256: bytes
     status: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from typing import Any
@@ -12,7 +13,7 @@ from sqlalchemy import Engine
 from app.config import Settings
 from app.domain.jobs import ERASE
 from app.domain.messages import FIXED, WITH_OWNER
-from app.domain.model import Grant
+from app.domain.model import Grant, RunContent, Subject
 from app.services import erase, route
 from app.services.capture import capture_context
 from app.services.notify import Event, tell_owners
@@ -147,6 +148,21 @@ def test_kept_answers_that_held_the_words_are_withheld_and_no_others(world: Worl
     assert (replay.status_code, replay.data) == (201, first.data)
 
 
+def test_no_hash_of_what_was_said_stays_under_a_key(world: World) -> None:
+    """Short words, and ids of people, can be guessed from one."""
+    world.put("a")
+    headers = {"Idempotency-Key": "k"}
+    sent = b'{"runId":"a","answer":"wrong","why":"no","participantId":"ann@example.com"}'
+    digest = hashlib.sha256(sent).hexdigest()
+    assert world.admin.send("POST", "/v1/corrections", data=sent, headers=headers).status_code == 201
+    assert world.dumped(digest)
+    world.erase(participantId="ann@example.com")
+    assert world.dumped(digest) == []
+    for body in (sent, b"{}"):
+        replay = world.admin.send("POST", "/v1/corrections", data=body, headers=headers)
+        assert (replay.status_code, replay.json["error"]["code"]) == (409, "idempotency-key-replay-withheld")
+
+
 def test_a_conversation_is_all_its_runs(world: World) -> None:
     for n in range(3):
         world.put(f"turn-{n}", conversationId="talk", messages=[f"{MARKER} {n}"], input=MARKER)
@@ -173,6 +189,47 @@ def test_what_a_purged_run_left_behind_can_be_erased(world: World) -> None:
         tx.run("DELETE FROM runs WHERE tenant_id = %s AND id = 'first'", (world.tenant,))
     assert world.erase(runId="first")["counts"]["contexts"] == 1
     assert world.get(correction)["run"]["context"] == {"history": []}
+    assert world.dumped(MARKER) == []
+
+
+@pytest.mark.parametrize("target", [{"runId": "marked"}, {"conversationId": "talk"}])
+def test_a_purged_run_that_was_erased_stays_erased(world: World, target: dict[str, str]) -> None:
+    world.put("marked", **a_marked_run())
+    correction = world.record("marked")
+    world.capture("marked")
+    with transaction(world.engine) as tx:
+        tx.run("DELETE FROM runs WHERE tenant_id = %s AND id = 'marked'", (world.tenant,))
+    assert world.erase(**target)["counts"]["copies"] == 1
+    run = world.admin.get("/v1/runs/marked").json
+    assert (run["input"], run["output"], run["status"], run["subject"]) == (None, None, "completed", SUBJECT)
+    assert run["erasedAt"]
+    body = {"projectId": "p", "subject": SUBJECT, "status": "completed", "input": 1, "output": 2}
+    put = world.admin.put("/v1/runs/marked", body)
+    recorded = world.admin.post("/v1/corrections", {"runId": "marked", "answer": "right"})
+    for refused in (put, recorded):
+        assert (refused.status_code, refused.json["error"]["code"]) == (410, "run-erased")
+    assert world.get(correction)["run"]["input"] is None
+    assert world.dumped(MARKER) == []
+
+
+def test_a_purged_run_that_comes_back_as_it_is_erased_is_erased(world: World) -> None:
+    world.put("marked", **a_marked_run())
+    world.record("marked")
+    with transaction(world.engine) as tx:
+        tx.run("DELETE FROM runs WHERE tenant_id = %s AND id = 'marked'", (world.tenant,))
+    erasure = world.admin.post("/v1/erasures", {"runId": "marked"}).json["id"]
+    eraser = threading.Thread(target=work, args=(world.engine, world.tenant, erasure))
+    content = RunContent(
+        project_id="p", subject=Subject("agent", "support", "1.0.0"), status="completed", content_sha256=b"x",
+        input=f'"{MARKER}"', output="1",
+    )  # fmt: skip
+    with transaction(world.engine) as tx:
+        assert runs.add(tx, world.tenant, "marked", content)
+        eraser.start()
+        eraser.join(0.3)
+        assert eraser.is_alive()
+    eraser.join()
+    assert world.admin.get("/v1/runs/marked").json["erasedAt"]
     assert world.dumped(MARKER) == []
 
 
