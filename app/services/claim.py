@@ -98,9 +98,9 @@ def release(tx: Db, caller: Caller, item_id: str, token: str, delay_seconds: int
 
 def give_up(
     tx: Db, caller: Caller, item_id: str, token: str, max_attempts: int, delay_seconds: int, reason: str
-) -> None:
+) -> bool:
     """End the lease as an attempt that came to nothing: the item can be claimed after the delay, or is parked if that
-    was the last attempt.
+    was the last attempt, which is returned.
 
     :raises WorkItemNotFound, PermissionDenied, LeaseLost: in this order.
     """
@@ -108,6 +108,7 @@ def give_up(
     parked = leases.give_up(tx, caller.tenant_id, item_id, max_attempts, delay_seconds, reason)
     if parked is not None:
         _tell_parked(tx, [parked])
+    return parked is not None
 
 
 def complete(tx: Db, caller: Caller, item_id: str, token: str, outcome: Change) -> Item:

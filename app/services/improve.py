@@ -107,6 +107,10 @@ def handed_over(tx: Transaction, brief: Brief, improve_run_id: str | None) -> No
                 claim.complete(tx, _improve(brief.tenant_id), one.item_id, one.token, outcome)
         except (LeaseLost, WorkItemNotFound) as lost:
             log.log.info("lease was lost before its outcome", workItemId=one.item_id, **lost.details)
+    _announce_next(tx, brief)
+
+
+def _announce_next(tx: Db, brief: Brief) -> None:
     waiting = briefs.next_of(tx, brief.tenant_id, brief.lane)
     if waiting is not None:
         outbox.put(tx, brief.tenant_id, [jobs.improve([waiting])])
@@ -114,15 +118,18 @@ def handed_over(tx: Transaction, brief: Brief, improve_run_id: str | None) -> No
 
 def give_up(tx: Transaction, brief: Brief, reason: str, max_attempts: int) -> None:
     """Count an attempt that came to nothing at each of the brief's items: it waits longer the more there were, and is
-    parked after ``max_attempts``."""
+    parked after ``max_attempts``. After one that was alone, the next is announced: it isn't to blame."""
     caller = _improve(brief.tenant_id)
+    parked = False
     for one in _in_order(brief.claims):
         delay = min(_FIRST_DELAY * _GROWTH ** min(one.attempt - 1, 9), _LONGEST_DELAY)
         try:
             with tx.attempt():
-                claim.give_up(tx, caller, one.item_id, one.token, max_attempts, delay, reason)
+                parked = claim.give_up(tx, caller, one.item_id, one.token, max_attempts, delay, reason)
         except (LeaseLost, WorkItemNotFound) as lost:
             log.log.info("lease was lost before it was given up", workItemId=one.item_id, **lost.details)
+    if parked and len(brief.claims) == 1:
+        _announce_next(tx, brief)
 
 
 def announce_overlooked(tx: Db) -> bool:

@@ -36,10 +36,12 @@ class Parked:
     at: str
 
 
+# The statement's time, here and below, and not the clock's: an index is searched for what is constant in a statement
+# alone, and all that is leased, or delayed, would be looked at.
 _LAPSE = """
 WITH over AS (
     SELECT w.tenant_id, w.id, w.leased_by_kind, w.leased_by_id FROM work_items w
-     WHERE {whose} AND w.state = 'leased' AND w.lease_expires_at <= clock_timestamp()
+     WHERE {whose} AND w.state = 'leased' AND w.lease_expires_at <= statement_timestamp()
      ORDER BY w.lease_expires_at LIMIT %(batch)s FOR UPDATE SKIP LOCKED
 ), ended AS (
     UPDATE work_items w
@@ -72,7 +74,7 @@ def lapse(db: Db, tenant_id: str | None, max_attempts: int) -> tuple[int, list[P
 _WAKE = """
 UPDATE work_items w SET delayed = false
   FROM (SELECT d.tenant_id, d.id FROM work_items d
-         WHERE {whose} AND d.state = 'ready' AND d.delayed AND d.available_at <= clock_timestamp()
+         WHERE {whose} AND d.state = 'ready' AND d.delayed AND d.available_at <= statement_timestamp()
          ORDER BY d.available_at LIMIT %(batch)s FOR UPDATE SKIP LOCKED) due
  WHERE w.tenant_id = due.tenant_id AND w.id = due.id
 """

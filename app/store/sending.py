@@ -38,7 +38,8 @@ class Taken:
 
 
 # Walks from endpoint to endpoint along an index, and looks at the first messages of each alone: what one endpoint has
-# waiting costs the others nothing. A message that is leased keeps its place, and so counts among those at once.
+# waiting costs the others nothing, nor does what isn't due yet (by the statement's time: an index can't be searched for
+# the clock's). A message that is leased keeps its place, and so counts among those at once.
 _TAKE = """
 WITH RECURSIVE waiting AS (
     (SELECT tenant_id, endpoint_id FROM deliveries WHERE status = 'pending' ORDER BY tenant_id, endpoint_id LIMIT 1)
@@ -57,7 +58,7 @@ WITH RECURSIVE waiting AS (
                row_number() OVER (ORDER BY d.due_at, d.id) AS turn
           FROM deliveries d
          WHERE d.tenant_id = w.tenant_id AND d.endpoint_id = w.endpoint_id AND d.status = 'pending'
-           AND d.due_at <= clock_timestamp()
+           AND d.due_at <= statement_timestamp()
          ORDER BY d.due_at, d.id LIMIT %(at_once)s) first
 ), picked AS (
     SELECT d.tenant_id, d.id FROM queue q JOIN deliveries d ON d.tenant_id = q.tenant_id AND d.id = q.id

@@ -168,6 +168,7 @@ def test_one_that_breaks_the_improver_takes_no_others_along(work: Work, run: Any
     assert [len(brief["corrections"]) for brief in collector.briefs] == [3, 3, 3, 3, 1, 1, 1]
     assert [work.correction(each)["status"] for each in (first, bad, last)] == ["being-fixed", "open", "being-fixed"]
     assert [row["correctionId"] for row in work.rows("&state=parked")] == [bad]
+    assert json.loads(work.jobs(IMPROVE)[-1])["correctionIds"] == [last], "its turn came without waiting for a sweep"
 
 
 def test_an_improver_that_fails_gives_up(work: Work, run: Any) -> None:
