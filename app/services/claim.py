@@ -135,8 +135,8 @@ def complete(tx: Db, caller: Caller, item_id: str, token: str, outcome: Change) 
 
 
 def requeue(tx: Db, caller: Caller, item_id: str, max_attempts: int) -> Item:
-    """Let a parked or delayed item be claimed at once, its attempts counted anew. One that is leased or ended stays as
-    it is.
+    """Let a parked or delayed item be claimed at once, its attempts counted anew, and announce it to Improve if it is
+    its. One that is leased or ended stays as it is.
 
     :raises WorkItemNotFound, PermissionDenied: unless the caller has write on its project.
     """
@@ -146,7 +146,10 @@ def requeue(tx: Db, caller: Caller, item_id: str, max_attempts: int) -> Item:
     _, last = leases.hold(tx, caller.tenant_id, item_id)
     if last.reason is None and queue_of(place) != last.queue:
         sync(tx, caller.tenant_id, [correction_id])
-    return leases.requeue(tx, caller.tenant_id, item_id)
+    item = leases.requeue(tx, caller.tenant_id, item_id)
+    if item.queue == "improve" and item.state == "ready":
+        outbox.put(tx, caller.tenant_id, [jobs.improve([correction_id])])
+    return item
 
 
 def _find(tx: Db, caller: Caller, item_id: str) -> tuple[str, ProjectRef]:

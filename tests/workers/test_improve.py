@@ -149,7 +149,9 @@ def test_what_is_never_taken_is_parked(work: Work, run: Any, engine: Engine) -> 
     assert work.claim() == []
     told = [json.loads(job) for job in work.jobs(NOTIFY)]
     assert [(job["correctionId"], job["attempt"]) for job in told if job["event"] == "work.parked"] == [(correction, 5)]
+    announced = work.jobs(IMPROVE)
     assert work.client.post(f"/v1/work/{row['workItemId']}/requeue").json["attempt"] == 0
+    assert [json.loads(job)["correctionIds"] for job in work.jobs(IMPROVE)[len(announced) :]] == [[correction]]
     run(Function(Collector()), correction)
     assert work.correction(correction)["status"] == "being-fixed"
 
