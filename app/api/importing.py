@@ -22,17 +22,53 @@ from app.services.ingest import put_run
 from app.transaction import transaction
 
 _CHUNK = 64 * 1024
+_SHORT = 16 * 1024
 _LINE = RunLine()
 
 
 def line_reader(stream: Any, content_length: int | None, limit: int) -> Any:
     """``stream`` with a ``readline(size)`` that is fast, and doesn't wait for more than the line that it gives.
 
-    Granian's takes no notice of ``size``: a body that is known to be long is read by blocks instead.
+    Granian's takes no notice of ``size``: a body that is known to be long is read by blocks instead, and one of unknown
+    length with care.
     """
-    if content_length is not None and content_length > 4 * limit and not isinstance(stream, io.RawIOBase):
-        stream = LimitedStream(stream, content_length)
-    return io.BufferedReader(stream, _CHUNK) if isinstance(stream, io.RawIOBase) else stream
+    if isinstance(stream, io.RawIOBase):
+        return io.BufferedReader(stream, _CHUNK)
+    if content_length is None:
+        return _Unmeasured(stream)
+    if content_length > 4 * limit:
+        return io.BufferedReader(LimitedStream(stream, content_length), _CHUNK)
+    return stream
+
+
+class _Unmeasured:
+    """The lines of a body of unknown length, of which no more than a block is held.
+
+    Whoever sends a line and waits for its answer would wait for ever if we waited for a block to fill. So a line is
+    read byte by byte, and by blocks only once it is long.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._read = stream.read
+        self._block = io.BytesIO()
+        self._length = 0
+
+    def readline(self, size: int) -> bytes:
+        """Up to ``size`` bytes of a line, with its end when that comes; none at the end of the body."""
+        part = self._block.readline(size) or self._more(size)
+        self._length = 0 if part.endswith(b"\n") else self._length + len(part)
+        return part
+
+    def _more(self, size: int) -> bytes:
+        if self._length >= _SHORT:
+            self._block = io.BytesIO(self._read(_CHUNK))
+            return self._block.readline(size)
+        part = bytearray()
+        while len(part) < min(size, _SHORT) and (byte := self._read(1)):
+            part += byte
+            if byte == b"\n":
+                break
+        return bytes(part)
 
 
 def lines_of(stream: Any, limit: int) -> Iterator[bytes | None]:

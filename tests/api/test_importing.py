@@ -223,10 +223,18 @@ def test_when_nobody_reads_any_more_the_work_stops() -> None:
     assert made == [0]
 
 
-@given(st.lists(st.binary(max_size=30)), st.integers(1, 40), st.booleans())
-def test_lines_are_cut_at_their_ends_alone(parts: list[bytes], limit: int, long: bool) -> None:
+@given(st.lists(st.binary(max_size=30)), st.integers(1, 40), st.sampled_from(["short", "long", "unknown"]))
+def test_lines_are_cut_at_their_ends_alone(parts: list[bytes], limit: int, length: str) -> None:
     data = b"\n".join(parts)
     *ended, last = data.split(b"\n")
     expected = [line.rstrip(b"\r") for line in ended] + ([last] if last else [])
-    stream = line_reader(io.BytesIO(data), len(data) if long else None, limit)
+    told = None if length == "unknown" else len(data)
+    stream = line_reader(io.BytesIO(data), told, 0 if length == "long" else len(data))
     assert list(lines_of(stream, limit)) == [line if len(line) <= limit else None for line in expected]
+
+
+@given(st.lists(st.integers(0, 200_000), max_size=5), st.integers(1, 100_000))
+def test_long_lines_of_a_body_of_unknown_length_are_cut_there_too(sizes: list[int], limit: int) -> None:
+    lines = [b"x" * size for size in sizes]
+    stream = line_reader(io.BytesIO(b"".join(line + b"\n" for line in lines)), None, limit)
+    assert list(lines_of(stream, limit)) == [line if len(line) <= limit else None for line in lines]

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
+import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -24,8 +25,8 @@ SECONDS = 10
 
 
 class Served:
-    def __init__(self, port: int, log: Path, secret: str) -> None:
-        self.port, self.log = port, log
+    def __init__(self, port: int, log: Path, pid: int, secret: str) -> None:
+        self.port, self.log, self.pid = port, log, pid
         self.authorization = {"Authorization": f"Bearer {secret}"}
 
     def connection(self) -> http.client.HTTPConnection:
@@ -33,7 +34,7 @@ class Served:
 
 
 @pytest.fixture(scope="module")
-def process(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path]]:
+def process(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path, int]]:
     """Granian with two processes, as ``corrigenda api`` runs it."""
     folder, port = tmp_path_factory.mktemp("served"), free_port()
     env = bare_environment() | {
@@ -47,14 +48,14 @@ def process(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
         running = subprocess.Popen(command, env=env, stderr=log, stdout=log)
         try:
             wait_for(lambda: get(port, "/healthz") is not None)
-            yield port, folder / "log"
+            yield port, folder / "log", running.pid
         finally:
             running.send_signal(signal.SIGTERM)
             running.wait(SECONDS)
 
 
 @pytest.fixture
-def served(process: tuple[int, Path], admin: Client) -> Served:
+def served(process: tuple[int, Path, int], admin: Client) -> Served:
     assert admin.secret is not None
     return Served(*process, admin.secret)
 
@@ -113,6 +114,48 @@ def test_who_sends_a_refused_body_whole_is_answered_and_served_on(served: Served
     assert said(connection) == (200, "")
     assert connection.sock is before, "the connection was kept"
     connection.close()
+
+
+def importing(served: Served) -> http.client.HTTPConnection:
+    """An import under way, whose body is sent by chunks."""
+    connection = served.connection()
+    connection.putrequest("POST", "/v1/runs/import")
+    for name, value in (served.authorization | {"Transfer-Encoding": "chunked"}).items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    return connection
+
+
+def test_a_line_is_answered_while_its_sender_waits(served: Served) -> None:
+    connection = importing(served)
+    line = b"6\r\n[1]  \n\r\n"
+    connection.send(line)
+    answer = connection.getresponse()
+    assert orjson.loads(answer.readline())["line"] == 1
+    connection.send(line)
+    assert orjson.loads(answer.readline())["line"] == 2
+    connection.send(b"0\r\n\r\n")
+    assert orjson.loads(answer.readline())["totals"]["error"] == 2
+    connection.close()
+
+
+def test_a_line_without_end_is_not_held(served: Served) -> None:
+    connection = importing(served)
+    before, most = memory(served), 0
+    for _ in range(200):
+        connection.send(chunk(512 * 1024))
+        most = max(most, memory(served))
+    assert most - before < 40 * 1024 * 1024, "of the 100 MiB that were sent"
+    connection.send(b"1\r\n\n\r\n0\r\n\r\n")
+    rows = [orjson.loads(row) for row in connection.getresponse().read().splitlines()]
+    assert [row.get("error", {}).get("code") for row in rows] == ["request-too-large", None]
+    connection.close()
+
+
+def memory(served: Served) -> int:
+    """Bytes that the API's processes hold."""
+    processes = psutil.Process(served.pid).children(recursive=True)
+    return sum(process.memory_info().rss for process in processes)
 
 
 def test_metrics_are_those_of_all_processes(served: Served) -> None:
