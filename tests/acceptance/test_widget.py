@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from selenium.webdriver import Chrome, Keys
+from selenium.webdriver import ActionChains, Chrome, Keys
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from werkzeug.serving import WSGIRequestHandler, make_server
@@ -166,6 +166,20 @@ def test_what_was_typed_survives_a_failure_and_is_recorded_once(
     assert "supersededBy" not in str(correction)
     assert len(losing.keys) == 3
     assert len(set(losing.keys)) == 1
+
+
+def test_a_double_click_is_one_press(
+    widget: Any, network: tuple[str, LosingAnswers], admin: Client, browser: Chrome
+) -> None:
+    press = "arguments[0].dispatchEvent(new MouseEvent('click', {bubbles: true, detail: arguments[1]}))"
+    browser.execute_script(press, widget.named("Right"), 1)
+    widget.wait_for_status("Thank you. Recorded: the answer was right.")
+    browser.execute_script(press, widget.named("Right"), 2)
+    ActionChains(browser).double_click(widget.named("Wrong")).perform()
+    assert widget.focused == "What should it have said?"
+    assert widget.should.is_displayed()
+    assert widget.status == "Thank you. Recorded: the answer was right."
+    assert (len(recorded(admin, widget)), len(network[1].keys)) == (1, 1)
 
 
 def test_one_may_change_ones_mind_by_keyboard_alone(widget: Any, admin: Client, browser: Chrome) -> None:

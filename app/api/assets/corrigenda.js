@@ -193,10 +193,12 @@
       }
     }
 
-    right.onclick = () => record("right");
-    wrong.onclick = () => {
+    // A double click is one press, however fast the first was answered.
+    const again = (event) => event.detail > 1;
+    right.onclick = (event) => again(event) || record("right");
+    wrong.onclick = (event) => {
       state.touched = true;
-      open(form.hidden);
+      if (!again(event)) open(form.hidden);
       if (!form.hidden) should.focus();
     };
     cancel.onclick = () => {
