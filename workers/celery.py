@@ -16,7 +16,7 @@ from celery import Celery, signals
 from celery.apps.beat import Beat
 from celery.beat import Scheduler
 from celery.exceptions import CPendingDeprecationWarning, SecurityWarning
-from kombu import Connection, Queue
+from kombu import Queue
 
 from app import log
 from app.channels.improver import Improver
@@ -24,6 +24,7 @@ from app.config import Settings
 from app.domain.jobs import CHORES_QUEUE, DEFAULT_QUEUE, IMPROVE, IMPROVE_QUEUE
 from app.failure import Failure
 from workers import erasing, notices, routing, snapshots, supersession, transitions
+from workers.connection import Reconnecting
 from workers.deliveries import Beside
 from workers.housekeeping import Chore, chores, tend
 from workers.improve import Improving, find_improver
@@ -36,9 +37,6 @@ VISIBILITY_SECONDS = 900
 MAX_CHILD_KILOBYTES = 500_000
 """A task process that grew past this is replaced after its task."""
 
-RECONNECT_SECONDS = 5
-"""Longest wait before the broker is tried again."""
-
 Work = Literal["jobs", "improve"]
 """What a worker may be kept to: our own jobs, or handing over what waits for Improve."""
 
@@ -50,13 +48,6 @@ HANDLERS: tuple[Handler, ...] = (
     *transitions.handlers,
     *erasing.handlers,
 )
-
-
-class Reconnecting(Connection):
-    """kombu's connection, but it never waits longer than ``RECONNECT_SECONDS`` before it tries again."""
-
-    def ensure_connection(self, *args: Any, **more: Any) -> Any:
-        return super().ensure_connection(*args, **({"interval_max": RECONNECT_SECONDS} | more))
 
 
 class FromTheStart(Scheduler):

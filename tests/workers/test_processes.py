@@ -187,6 +187,22 @@ def test_a_worker_killed_in_mid_task_is_made_up_for_once(house: House, whole: bo
     assert house.effects() == ["a", "b"]
 
 
+def test_a_worker_whose_tasks_end_while_the_broker_is_away_takes_new_ones_after(house: House) -> None:
+    house.start(*RELAY)
+    house.start(*COUNTING, CORRIGENDA_WORKER_PROCESSES="1")
+    lines = house.folder / "1.log"
+    with transaction(house.engine) as gate:
+        gate.run("LOCK TABLE gate IN ACCESS EXCLUSIVE MODE")
+        house.put("a")
+        until(lambda: waiting_at_the_gate(house))
+        house.broker.stop()
+    until(lambda: "Couldn't ack" in lines.read_text())
+    house.restart_broker()
+    house.put("b")
+    until(house.all_done)
+    assert house.effects() == ["a", "b"]
+
+
 def waiting_at_the_gate(house: House) -> bool:
     return bool(
         house.value(
