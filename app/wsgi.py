@@ -30,7 +30,7 @@ from app.api import (
     work,
 )
 from app.api.cursors import Sealer
-from app.api.edge import Edge
+from app.api.edge import Application, Edge
 from app.api.limits import Limiter
 from app.api.routes import Route, Service
 from app.config import Settings, read_settings
@@ -77,7 +77,7 @@ def create_app(settings: Settings) -> Flask:
         application_name="corrigenda-api",
     )
     service = Service(engine, settings, Sealer(lambda: settings.secret_key or _kept_secret(settings)))
-    flask = Flask("corrigenda", static_folder=None)
+    flask = Application("corrigenda", static_folder=None)
     Edge(service, Limiter(settings.rate_limit, settings.redis_url)).install(flask, routes())
     return flask
 

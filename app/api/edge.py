@@ -6,9 +6,10 @@ A write runs in one transaction, which also keeps its answer under the idempoten
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
-from flask import Flask, Request, Response, g, request
+from flask import Flask, Request, Response, request
 from werkzeug.exceptions import HTTPException
 from werkzeug.exceptions import MethodNotAllowed as WerkzeugMethodNotAllowed
 from werkzeug.exceptions import NotFound as WerkzeugNotFound
@@ -32,6 +33,7 @@ from app.domain.errors import (
     RequestTooLarge,
     RouteNotFound,
 )
+from app.domain.model import Caller
 from app.domain.participants import denied
 from app.store.engine import RETRY_SECONDS, CursorDb, Lease, leasing
 from app.store.ids import new_id
@@ -41,6 +43,26 @@ _SANE = re.compile(r"[\x21-\x7e]{1,128}")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _NOTHING = Shape()
 """The body of a write that takes none: absent, or an empty object."""
+
+
+class Sent(Request):
+    """A request, and what becomes known of it on its way. ``started``: seconds of the metrics' clock."""
+
+    id: str
+    caller: Caller | None = None
+    raw: bytes = b""
+    ran: bool = False
+    started: float
+
+
+class Application(Flask):
+    """Flask, with our request."""
+
+    request_class = Sent
+
+    def ensure_sync(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        """``func`` itself: no view of ours is a coroutine, and asking of each, on every request, has its price."""
+        return func
 
 
 class Edge:
@@ -73,14 +95,13 @@ class Edge:
 
     def _admit(self) -> Response | None:
         sent = _current()
-        g.request_id = _request_id(sent.headers.get("X-Request-Id"))
-        g.caller, g.ran, g.started = None, False, metrics.now()
+        sent.id, sent.started = _request_id(sent.headers.get("X-Request-Id")), metrics.now()
         log.clear()
-        log.bind(requestId=g.request_id)
+        log.bind(requestId=sent.id)
         settings, route = self._service.settings, self._route(sent)
         if sent.method == "OPTIONS" and cors_headers(sent.headers.get("Origin"), settings.cors_origins):
             return _bare(204)
-        g.raw = b"" if route is not None and route.streams else read_body(sent, settings.max_body_bytes)
+        sent.raw = b"" if route is not None and route.streams else read_body(sent, settings.max_body_bytes)
         if sent.path.endswith("/") and (target := canonical(sent)) is not None:
             return _bare(308, Location=target)
         if route is None:
@@ -88,14 +109,14 @@ class Edge:
                 self._authenticate(sent, lease, None)
         return None
 
-    def _authenticate(self, sent: Request, lease: Lease, route: Route | None) -> None:
-        g.caller = authenticate(CursorDb(lease), sent.headers.get("Authorization"))
-        log.bind(tenantId=g.caller.tenant_id)
-        self._limiter.admit(g.caller)
-        if g.caller.participant is not None and (route is None or route.participants is None):
+    def _authenticate(self, sent: Sent, lease: Lease, route: Route | None) -> None:
+        sent.caller = authenticate(CursorDb(lease), sent.headers.get("Authorization"))
+        log.bind(tenantId=sent.caller.tenant_id)
+        self._limiter.admit(sent.caller)
+        if sent.caller.participant is not None and (route is None or route.participants is None):
             raise denied()
 
-    def _route(self, sent: Request) -> Route | None:
+    def _route(self, sent: Sent) -> Route | None:
         return self._routes.get(sent.endpoint) if sent.endpoint else None
 
     def _view(self, route: Route) -> Any:
@@ -116,27 +137,27 @@ class Edge:
 
         return serve
 
-    def _write(self, route: Route, sent: Request, path: dict[str, str], tx: Transaction) -> Response:
+    def _write(self, route: Route, sent: Sent, path: dict[str, str], tx: Transaction) -> Response:
         key = sent.headers.get("Idempotency-Key")
-        if key is None or g.caller is None:
+        if key is None or sent.caller is None:
             return self._run(route, sent, path, tx)
-        keyed = Keyed(g.caller, sent.method, sent.path, key, g.raw)
+        keyed = Keyed(sent.caller, sent.method, sent.path, key, sent.raw)
         return once(tx, keyed, lambda: self._run(route, sent, path, tx))
 
-    def _run(self, route: Route, sent: Request, path: dict[str, str], db: Any) -> Response:
+    def _run(self, route: Route, sent: Sent, path: dict[str, str], db: Any) -> Response:
         query = load_query(route.query, sent.query_string)
         body = {}
         if route.writes and not route.streams:
-            raw = g.raw if route.body is not None and route.body_required else g.raw or b"{}"
+            raw = sent.raw if route.body is not None and route.body_required else sent.raw or b"{}"
             body = bodies.load_body(route.body or _NOTHING, raw)
-        g.ran = True
-        raw = sent.stream if route.streams else g.raw
-        call = Call(self._service, route, g.caller, path, query, body, raw, db, sent.headers)
+        sent.ran = True
+        source = sent.stream if route.streams else sent.raw
+        call = Call(self._service, route, sent.caller, path, query, body, source, db, sent.headers)
         return _response(route.view(call))
 
     def _finish(self, response: Response) -> Response:
         sent = _current()
-        response.headers["X-Request-Id"] = g.request_id
+        response.headers["X-Request-Id"] = sent.id
         if sent.path.startswith("/v1"):
             response.headers.setdefault("Cache-Control", "no-store")
         if origins := self._service.settings.cors_origins:
@@ -144,18 +165,18 @@ class Edge:
         origin = sent.headers.get("Origin")
         if origin is not None:
             response.headers.extend(cors_headers(origin, origins))
-        route, seconds = self._route(sent), metrics.now() - g.started
+        route, seconds = self._route(sent), metrics.now() - sent.started
         name = route.path if route else "unknown"
         method = sent.method if sent.method in _METHODS else "other"
         metrics.request(method, name, response.status_code, seconds)
-        tenant_id = g.caller.tenant_id if g.caller else None
-        log.request(method, name, response.status_code, seconds, g.request_id, tenant_id)
+        tenant_id = sent.caller.tenant_id if sent.caller else None
+        log.request(method, name, response.status_code, seconds, sent.id, tenant_id)
         return response
 
     def _refuse(self, error: Exception) -> Response:
         sent = _current()
         refused = self._named(error, sent)
-        body: Any = errors.envelope(refused, g.request_id)
+        body: Any = errors.envelope(refused, sent.id)
         response = Response(body, errors.status_of(refused), content_type=JSON)
         if isinstance(refused, RequestTooLarge) and "Expect" not in sent.headers:
             response.response = self._drain.after(body, sent.content_length, sent.environ["wsgi.input"])
@@ -163,11 +184,11 @@ class Edge:
             response.headers[name] = value
         return response
 
-    def _named(self, error: Exception, sent: Request) -> Refused:
+    def _named(self, error: Exception, sent: Sent) -> Refused:
         if isinstance(error, DatabaseBusy):
             log.log.warning("database busy", error=str(error.__cause__))
             route = self._route(sent)
-            if not g.ran and route is not None and route.writes and sent.headers.get("Idempotency-Key"):
+            if not sent.ran and route is not None and route.writes and sent.headers.get("Idempotency-Key"):
                 message = "The idempotency keys can't be read; nothing ran."
                 return IdempotencyStoreUnavailable(message, retryAfter=RETRY_SECONDS)
             return error
@@ -187,9 +208,9 @@ class Edge:
         return InternalError("Something went wrong on our side; the request id finds it in our log.")
 
 
-def _current() -> Request:
+def _current() -> Sent:
     """The request itself: Flask's ``request`` looks it up anew on every use."""
-    current: Request = request._get_current_object()  # type: ignore[attr-defined]
+    current: Sent = request._get_current_object()  # type: ignore[attr-defined]
     return current
 
 
