@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import smtplib
+import socket
 import ssl
+import threading
 from dataclasses import dataclass
 from datetime import datetime
 from email.message import EmailMessage
 from email.utils import format_datetime
+from typing import Any, Self
 from urllib.parse import unquote, urlsplit
 
 from app.domain import wording
 from app.domain.delivering import Outcome, Parcel
 
 SECONDS = 15
+"""The longest silence of a mail server."""
+
+TOTAL_SECONDS = 40
+"""The longest that a mail may take: less than the lease on it."""
+
 _PORTS = {"smtp": 25, "smtps": 465, "smtp+starttls": 587}
 
 
@@ -50,30 +59,93 @@ def compose(parcel: Parcel, sender: str, base_url: str, now: datetime) -> EmailM
     return mail
 
 
-def send(parcel: Parcel, server: MailServer | None, sender: str, base_url: str, now: datetime) -> Outcome:
+def send(
+    parcel: Parcel,
+    server: MailServer | None,
+    sender: str,
+    base_url: str,
+    now: datetime,
+    total_seconds: float = TOTAL_SECONDS,
+) -> Outcome:
     """Hand ``parcel`` to the mail server."""
     if server is None:
         return Outcome(error="no mail server is set: CORRIGENDA_SMTP_URL")
-    try:
-        with _session(server) as session:
-            if server.scheme == "smtp+starttls":
-                session.starttls(context=ssl.create_default_context())
-            if server.user is not None:
-                session.login(server.user, server.password or "")
-            session.send_message(compose(parcel, sender, base_url, now))
-    except smtplib.SMTPRecipientsRefused as error:
-        code = next(iter(error.recipients.values()))[0]
-        return Outcome(error=f"the mail server refused the address: {code}")
-    except smtplib.SMTPResponseException as error:
-        return Outcome(error=f"the mail server answered {error.smtp_code}")
-    except smtplib.SMTPException as error:
-        return Outcome(error=f"the mail server failed: {type(error).__name__}")
-    except OSError as error:
-        return Outcome(error=f"the mail server can't be reached: {error.strerror or 'timed out'}")
+    mail = compose(parcel, sender, base_url, now)
+    with _Watchdog(total_seconds) as watchdog:
+        try:
+            _hand_in(mail, server, watchdog)
+        except OSError as error:  # those of smtplib, too
+            return Outcome(error="the mail server took too long" if watchdog.bit else _why(error))
     return Outcome(accepted=True)
 
 
-def _session(server: MailServer) -> smtplib.SMTP:
-    if server.scheme == "smtps":
-        return smtplib.SMTP_SSL(server.host, server.port, timeout=SECONDS, context=ssl.create_default_context())
-    return smtplib.SMTP(server.host, server.port, timeout=SECONDS)
+def _hand_in(mail: EmailMessage, server: MailServer, watchdog: _Watchdog) -> None:
+    with contextlib.closing(_Session(server, watchdog)) as session:
+        if server.scheme == "smtp+starttls":
+            session.starttls(context=ssl.create_default_context())
+        if server.user is not None:
+            session.login(server.user, server.password or "")
+        session.send_message(mail)
+        with contextlib.suppress(OSError):  # it has the mail, however it takes our leave
+            session.quit()
+
+
+class _Watchdog:
+    """Ends a connection when its time is over: a socket's own time-out starts anew with each byte."""
+
+    def __init__(self, seconds: float) -> None:
+        self.bit = False
+        self._line: socket.socket | None = None
+        self._timer = threading.Timer(seconds, self._bite)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        if self._line is not None:
+            self._line.close()
+
+    def watch(self, line: socket.socket) -> None:
+        """A duplicate is kept, which still reaches the connection when TLS takes ``line`` over."""
+        self._line = line.dup()
+        if self.bit:
+            self._bite()
+
+    def _bite(self) -> None:
+        self.bit = True
+        if self._line is not None:
+            with contextlib.suppress(OSError):
+                self._line.shutdown(socket.SHUT_RDWR)
+
+
+class _Session(smtplib.SMTP):
+    """A session whose connection is watched from its first byte on, which is the server's."""
+
+    def __init__(self, server: MailServer, watchdog: _Watchdog) -> None:
+        self._tls = server.scheme == "smtps"
+        self._watchdog = watchdog
+        super().__init__(server.host, server.port, timeout=SECONDS)
+
+    def connect(self, host: str = "", port: int = 0, source_address: Any = None) -> tuple[int, bytes]:
+        line = socket.create_connection((host, port), SECONDS)
+        try:
+            self._watchdog.watch(line)
+            self.sock = ssl.create_default_context().wrap_socket(line, server_hostname=host) if self._tls else line
+            return self.getreply()
+        except BaseException:
+            line.close()
+            self.close()
+            raise
+
+
+def _why(error: OSError) -> str:
+    if isinstance(error, smtplib.SMTPRecipientsRefused):
+        return f"the mail server refused the address: {next(iter(error.recipients.values()))[0]}"
+    if isinstance(error, smtplib.SMTPResponseException) and error.smtp_code > 0:
+        return f"the mail server answered {error.smtp_code}"
+    if isinstance(error, smtplib.SMTPException):
+        return f"the mail server failed: {type(error).__name__}"
+    return f"the mail server can't be reached: {error.strerror or 'timed out'}"
