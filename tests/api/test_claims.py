@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from typing import Any
 
@@ -73,6 +74,23 @@ def test_subjects_take_turns_from_claim_to_claim(work: Work) -> None:
     late = work.wait(2, subject="late")
     more = work.wait(1, subject="quiet")
     assert [corrected(work.claim())[0] for _ in range(4)] == [late[0], more[0], many[3], late[1]]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_turns_are_the_same_however_much_is_claimed_at_once(work: Work, seed: int) -> None:
+    """As if one were claimed after the other, each from the next subject that has something."""
+    dice = random.Random(seed)
+    lanes = [(project, subject) for project in ("p", "q") for subject in ("a", "b", "c")]
+    waiting = {lane: work.wait(dice.randrange(7), project=lane[0], subject=lane[1]) for lane in lanes}
+    claimed, expected, last = [], [], ("", "")
+    while any(waiting.values()):
+        some = corrected(work.claim(dice.choice([1, 2, 5, 9])))
+        claimed += some
+        for _ in some:
+            last = next(lane for lane in [x for x in lanes if x > last] + lanes if waiting[lane])
+            expected.append(waiting[last].pop(0))
+    assert claimed == expected
+    assert work.claim(100) == []
 
 
 def test_what_a_claim_asks_for(work: Work) -> None:
