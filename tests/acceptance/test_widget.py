@@ -96,13 +96,16 @@ class Widget:
         self.browser = browser
 
     def named(self, name: str) -> WebElement:
-        """The button, or field, that is called ``name``; it must be seen."""
-        (found,) = [
+        """The button, or field, that is called ``name``; it must be seen. Names follow the page a moment later."""
+        wait_for(lambda: len(self._named(name)) == 1, 20)
+        return self._named(name)[0]
+
+    def _named(self, name: str) -> list[WebElement]:
+        return [
             element
             for element in self.browser.find_elements(By.CSS_SELECTOR, ".corrigenda button, .corrigenda textarea")
             if element.is_displayed() and element.accessible_name == name
         ]
-        return found
 
     @property
     def should(self) -> WebElement:
