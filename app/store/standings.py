@@ -82,7 +82,7 @@ SELECT c.end_user, c.status, c.sorted_to, c.sorted_by_kind, c.sorted_by_id, c.so
        c.fixed_version, c.fixed_how, c.fixed_by_kind, c.fixed_by_id, c.fixed_at,
        c.reopened_version, c.reopened_how, c.reopened_by_kind, c.reopened_by_id, c.reopened_at,
        c.link, c.superseded_by IS NOT NULL AS superseded, c.version, c.decided_seq
-  FROM corrections c WHERE c.tenant_id = %(tenant)s AND c.id = %(correction)s FOR UPDATE
+  FROM corrections c WHERE c.tenant_id = %(tenant)s AND c.id = %(correction)s FOR NO KEY UPDATE
 """
 
 _HEAD = """

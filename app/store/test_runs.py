@@ -83,7 +83,7 @@ def _expected(decisions: Verdict | None, should: str | None, must_not: str | Non
 def standing(db: Db, tenant_id: str, correction_ids: Sequence[str]) -> dict[str, bool]:
     """Those of the corrections that are there, and whether each is neither superseded nor removed.
 
-    Retention takes none of them away until this transaction ends. It waits for whoever has one in hand.
+    Retention takes none of them away until this transaction ends. It waits for nobody who only changes one.
     """
     rows = db.rows(
         "SELECT id, unregistered_at IS NULL FROM corrections WHERE tenant_id = %s AND id = ANY(%s) FOR KEY SHARE",

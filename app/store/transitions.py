@@ -21,6 +21,7 @@ CASE WHEN c.status IN ('open', 'being-fixed', 'with-owner') THEN
 END
 """
 
+# NO KEY: who only refers to one of them, as a test run does, doesn't wait for this, nor this for them.
 _DECIDE = f"""
 WITH event AS (
     SELECT accepted_at AS at, version, how, by_kind, by_id FROM accepted_events
@@ -38,7 +39,7 @@ WITH event AS (
                              AND x.project_id = c.project_id AND x.correction_id = c.id) AS resolved) n
       LEFT JOIN LATERAL ({NEWEST_VERDICT.format(version="%(version)s", correction="c.id", seq="%(seq)s")}) v ON true
      WHERE c.unregistered_at IS NULL AND c.decided_seq < %(seq)s AND {BECOMES} IS NOT NULL
-     ORDER BY c.id FOR UPDATE OF c
+     ORDER BY c.id FOR NO KEY UPDATE OF c
 ), clock AS MATERIALIZED (
     SELECT date_trunc('milliseconds', clock_timestamp()) AS now FROM (SELECT count(*) FROM picked) after_the_locks
 ), moved AS (

@@ -1,0 +1,40 @@
+"""Who accepts an event waits for no worker that has the same corrections in hand: the two would wait for each other."""
+
+import pytest
+from sqlalchemy import Engine
+
+from app.domain.model import Subject
+from app.services.apply import step
+from app.transaction import transaction
+from tests.client import Client
+from tests.lifecycle import Project
+
+
+@pytest.mark.parametrize("event", ["test run", "deploy", "pin"])
+def test_events_are_accepted_while_a_worker_decides_on_what_they_name(
+    admin: Client, engine: Engine, tenant: str, event: str
+) -> None:
+    p = Project(admin, engine)
+    one = p.correct()
+    p.test("2.0.0", {one: "right"})
+    p.deploy("2.0.0")
+    decided = False
+    while not decided:
+        with transaction(engine) as worker:
+            assert step(worker, tenant, p.id, Subject("agent", "support"))
+            status = worker.value("SELECT status FROM corrections WHERE tenant_id = %s AND id = %s", (tenant, one))
+            decided = status == "fixed"
+            if decided:
+                accept(p, event, one)
+    p.work()
+    assert p.status(one) == ("open" if event == "test run" else "fixed")
+
+
+def accept(p: Project, event: str, one: str) -> None:
+    """Have ``event`` accepted, which names the correction ``one``."""
+    if event == "test run":
+        p.test("2.0.0", {one: "wrong"})
+    elif event == "deploy":
+        p.deploy("3.0.0", resolves={"correctionIds": [one]})
+    else:
+        p.pin("3.0.0", resolves={"correctionIds": [one]})
