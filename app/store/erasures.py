@@ -55,7 +55,8 @@ def project_of_run(db: Db, tenant_id: str, run_id: str) -> ProjectRef | None:
 
 _KNOWN = {
     "conversation": "SELECT EXISTS (SELECT FROM runs WHERE tenant_id = %(tenant)s AND conversation_id = %(id)s)"
-    " OR EXISTS (SELECT FROM copies WHERE tenant_id = %(tenant)s AND conversation_id = %(id)s)",
+    " OR EXISTS (SELECT FROM copies WHERE tenant_id = %(tenant)s AND conversation_id = %(id)s)"
+    " OR EXISTS (SELECT FROM copy_sources WHERE tenant_id = %(tenant)s AND conversation_id = %(id)s)",
     "participant": "SELECT EXISTS (SELECT FROM corrections WHERE tenant_id = %(tenant)s"
     " AND participant_sha256 = %(sha256)s AND participant_id IS NOT NULL)"
     " OR EXISTS (SELECT FROM participant_tokens WHERE tenant_id = %(tenant)s AND participant_sha256 = %(sha256)s)",
@@ -162,6 +163,10 @@ SELECT r.id FROM erasures e
 SELECT o.run_id FROM erasures e
   JOIN copies o ON o.tenant_id = e.tenant_id AND o.conversation_id = e.conversation_id
  WHERE {this} AND o.erased_at IS NULL AND o.taken_at <= e.asked_at
+ UNION
+SELECT s.source_run_id FROM erasures e
+  JOIN copy_sources s ON s.tenant_id = e.tenant_id AND s.conversation_id = e.conversation_id
+ WHERE {this}
 """,
     "participant": """
 SELECT c.id FROM erasures e

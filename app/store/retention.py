@@ -31,6 +31,13 @@ DELETE FROM runs r USING unnest(%(tenants)s::text[], %(ids)s::text[]) AS old(ten
  WHERE r.tenant_id = old.tenant_id AND r.id = old.id AND r.ended_at IS NOT NULL AND r.erased_at IS NULL
    AND NOT EXISTS (SELECT FROM copies o WHERE o.tenant_id = r.tenant_id AND o.run_id = r.id
                       AND o.context_at IS NULL AND o.erased_at IS NULL)
+RETURNING r.tenant_id, r.id, r.conversation_id
+"""
+# In a later statement than the deletion: a capture that read a run beside it has stored its sources by then.
+_REMEMBER = """
+UPDATE copy_sources s SET conversation_id = gone.conversation_id
+  FROM unnest(%(tenants)s::text[], %(ids)s::text[], %(conversations)s::text[]) AS gone(tenant_id, id, conversation_id)
+ WHERE s.tenant_id = gone.tenant_id AND s.source_run_id = gone.id AND gone.conversation_id IS NOT NULL
 """
 # Nobody can reach a copy whose run and corrections are gone.
 _PURGE_COPIES = """
@@ -42,12 +49,17 @@ DELETE FROM copies o USING unnest(%(tenants)s::text[], %(runs)s::text[]) AS old(
 
 
 def purge_runs(db: Db) -> bool:
-    """Delete runs that ended longer ago than their project keeps them; true if there may be more."""
+    """Delete runs that ended longer ago than their project keeps them; true if there may be more.
+
+    Where one stands in the context of another's copy, its conversation is noted there.
+    """
     rows = db.rows(_OLD_RUNS, {"batch": BATCH})
     tenants, ids = [row[0] for row in rows], [row[1] for row in rows]
-    gone = db.run(_PURGE_RUNS, {"tenants": tenants, "ids": ids})
+    gone = db.rows(_PURGE_RUNS, {"tenants": tenants, "ids": ids})
     db.run(_PURGE_COPIES, {"tenants": tenants, "runs": ids})
-    return gone > 0
+    names = ("tenants", "ids", "conversations")
+    db.run(_REMEMBER, {name: [row[at] for row in gone] for at, name in enumerate(names)})
+    return bool(gone)
 
 
 _OLD_TOMBSTONES = """

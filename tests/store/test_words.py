@@ -13,7 +13,7 @@ CLEARED = {
     "correction_history": "reason",
     "ended_leases": "reason",
     "test_results": "detail",
-    "idempotency_answers": "body",
+    "idempotency_answers": "body body_sha256",
     "erasures": "participant_sha256",
     "participant_tokens": "participant_id participant_sha256",
 }
@@ -48,7 +48,7 @@ STATE = {
     "delivery_attempts": "error",
     "deliveries": "type status",
     "notifications": "type event_key",
-    "idempotency_answers": "key_sha256 body_sha256 content_type headers",
+    "idempotency_answers": "key_sha256 content_type headers",
 }
 """States, names that admins give, hashes of random or whole things, and words of our own."""
 

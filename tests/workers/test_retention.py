@@ -20,6 +20,7 @@ from app.transaction import transaction
 from app.wsgi import create_app
 from tests.client import Client
 from tests.conftest import new_database
+from tests.erasing import erased
 from tests.factories import a_project, a_run
 from tests.operation.machine import wait_for
 from workers.housekeeping import chores, tend
@@ -139,6 +140,26 @@ def test_a_copy_outlives_its_run(world: World) -> None:
     assert len(world.admin.get("/v1/test-sets").json["data"]) == 2
     assert world.status(f"corrections/{first}/history") == 200
     assert world.admin.patch(f"/v1/corrections/{first}", {"note": "still"}).status_code == 200
+
+
+def test_a_purged_step_of_a_flow_goes_with_its_conversation(world: World) -> None:
+    """It stands in the flow's context alone by then, and the flow was of no conversation."""
+    calls = [{"toolId": "look", "arguments": 1, "result": "words"}]
+    world.run("flow", subject_kind="flow", subject_id="triage")
+    world.run("step", parent_run_id="flow", conversation_id="talk", calls=calls)
+    world.run("other", parent_run_id="flow", conversation_id="else", calls=calls)
+    correction = world.captured("flow")
+    world.age(3)
+    world.keep(runsDays=1)
+    world.purge()
+    assert world.count("runs") == 0
+    unknown = world.admin.post("/v1/erasures", {"conversationId": "none"})
+    assert unknown.json["error"]["code"] == "conversation-not-found"
+    assert erased(world.engine, world.admin, conversationId="talk")["counts"]["contexts"] == 1
+    kept = world.admin.get(f"/v1/corrections/{correction}").json["run"]["context"]["flow"]
+    assert [call["runId"] for call in kept["calls"]] == [step["runId"] for step in kept["steps"]] == ["other"]
+    again = world.admin.post("/v1/erasures", {"conversationId": "talk"})
+    assert again.json["error"]["code"] == "conversation-not-found"
 
 
 def test_a_run_that_a_copy_still_waits_for_stays(world: World) -> None:
