@@ -80,7 +80,7 @@ def fill(database: Database, runs: int, corrections: int, fresh: int = 0) -> Non
         cursor.execute(_SMALL, constants)
         _in_steps(cursor, _RUNS, runs + fresh, constants)
         cursor.execute("ANALYZE runs")
-        with _without_indexes(cursor, "corrections"):
+        with without_indexes(cursor, "corrections"):
             _in_steps(cursor, _CORRECTIONS, corrections, constants)
         cursor.execute(_COPIES, constants)
         cursor.execute("VACUUM ANALYZE")
@@ -93,7 +93,7 @@ def _in_steps(cursor: psycopg2.extensions.cursor, sql: str, count: int, constant
 
 
 @contextlib.contextmanager
-def _without_indexes(cursor: psycopg2.extensions.cursor, table: str):  # type: ignore[no-untyped-def]
+def without_indexes(cursor: psycopg2.extensions.cursor, table: str):  # type: ignore[no-untyped-def]
     """Build the indexes of ``table`` once, after the block, and not row by row."""
     cursor.execute(
         "SELECT i.indexdef, i.indexname FROM pg_indexes i WHERE i.tablename = %s"
