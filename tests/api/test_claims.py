@@ -153,6 +153,18 @@ def test_bad_bodies(work: Work, verb: str, body: Any, path: str) -> None:
     assert answer.json["error"]["details"]["issues"][0]["path"] == path
 
 
+@pytest.mark.parametrize("seconds", [b"60", b"60.0", b"6e1"])
+def test_a_whole_number_however_it_is_spelled(admin: Client, seconds: bytes) -> None:
+    assert admin.post("/v1/work/claims", data=b'{"queue":"improve","leaseSeconds":%b}' % seconds).status_code == 200
+
+
+@pytest.mark.parametrize("seconds", [b"60.5", b"29.0", b"1e400", b"true", b"1e-400"])
+def test_what_is_no_whole_number_in_its_bounds(admin: Client, seconds: bytes) -> None:
+    answer = admin.post("/v1/work/claims", data=b'{"queue":"improve","leaseSeconds":%b}' % seconds)
+    assert answer.status_code == 400
+    assert answer.json["error"]["details"]["issues"][0]["path"] == "/leaseSeconds"
+
+
 def test_only_what_the_caller_may_write(work: Work, client_of: ClientOf, engine: Engine) -> None:
     (here,) = work.wait(project="p")
     work.wait(project="q")

@@ -125,7 +125,7 @@ class OneOf(fields.Field[str]):
 
 
 class Whole(fields.Field[int]):
-    """A whole JSON number from ``low`` to ``high``; in a query its decimal digits."""
+    """A whole JSON number from ``low`` to ``high``, also spelled ``60.0``; in a query its decimal digits."""
 
     def __init__(self, low: int, high: int, **more: Any) -> None:
         super().__init__(**more)
@@ -134,9 +134,10 @@ class Whole(fields.Field[int]):
     def _deserialize(self, value: Any, attr: str | None, data: Any, **more: Any) -> int:
         if isinstance(value, str) and self.root is not None and isinstance(self.root, Query):
             value = int(value) if re.fullmatch(r"[0-9]{1,18}", value, re.ASCII) else None
-        if isinstance(value, bool) or not isinstance(value, int) or not self.low <= value <= self.high:
+        number = isinstance(value, int | Decimal) and not isinstance(value, bool)
+        if not number or not self.low <= value <= self.high or value % 1 != 0:
             raise ValidationError(f"must be a whole number from {self.low} to {self.high}")
-        return value
+        return int(value)
 
     def described(self) -> JsonSchema:
         return {"type": "integer", "minimum": self.low, "maximum": self.high}
