@@ -70,7 +70,7 @@ def create_app(settings: Settings) -> Flask:
     """The WSGI application. It starts without a database, and says so at ``/readyz``."""
     engine = create_engine(
         settings.database_url,
-        pool_size=settings.api_threads + 1,  # One a request; one more for what a view may need beside its own.
+        pool_size=settings.api_threads + 1,  # One a request; one more for a stream that is read slowly.
         pool_timeout_ms=settings.pool_timeout_ms,
         statement_timeout_ms=settings.statement_timeout_ms,
         lock_timeout_ms=settings.lock_timeout_ms,

@@ -36,8 +36,8 @@ def export_corrections(call: Call) -> Answer:
     filters = filters_of(call.query, call.caller.principal)
     sql, params = listings.everything(call.caller.tenant_id, filters, reach(call.caller, "read"))
     if call.query["format"] == "csv":
-        return download("corrections.csv", CSV, stream(call.service.engine, sql, params, _csv))
-    return download("corrections.jsonl", NDJSON, stream(call.service.engine, sql, params, _jsonl))
+        return download("corrections.csv", CSV, stream(call, sql, params, _csv))
+    return download("corrections.jsonl", NDJSON, stream(call, sql, params, _jsonl))
 
 
 def _jsonl(rows: Iterator[Row]) -> Iterator[str]:

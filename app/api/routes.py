@@ -18,7 +18,7 @@ from app.api.schemas.base import Query, Shape
 from app.config import Settings
 from app.domain.errors import NotFound, Refused, RouteNotFound
 from app.domain.model import Caller
-from app.store.engine import Db
+from app.store.engine import CursorDb, Db
 from app.transaction import Transaction
 
 JSON = "application/json"
@@ -79,6 +79,11 @@ class Call:
     def tx(self) -> Transaction:
         """The transaction of a write: committed when the view returns, undone when it raises."""
         return cast(Transaction, self.db)
+
+    def let_go(self) -> None:
+        """Put the connection of a read back, before something else takes one: who holds one and waits for another may
+        wait for others that do the same."""
+        cast(CursorDb, self.db).let_go()
 
     def cursor_binding(self) -> str:
         """What a cursor of this list is bound to; of a list within a thing, to that thing too."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 
-from sqlalchemy import Engine
-
 from app import log
-from app.api.routes import Answer
+from app.api.routes import Answer, Call
 from app.store.engine import Params, Row, streaming
 
 CHUNK = 64 * 1024
@@ -49,14 +47,15 @@ class Stream:
 
 
 def stream(
-    engine: Engine, sql: str, params: Params, show: Callable[[Iterator[Row]], Iterable[str]], batch: int = 500
+    call: Call, sql: str, params: Params, show: Callable[[Iterator[Row]], Iterable[str]], batch: int = 500
 ) -> Stream:
-    """What ``show`` makes of the statement's rows. ``batch`` rows are in memory at a time."""
+    """What ``show`` makes of the statement's rows, read over one connection. ``batch`` rows are in memory at a time."""
 
     def chunks() -> Generator[bytes, None, None]:
-        with streaming(engine, sql, params, batch) as rows:
+        with streaming(call.service.engine, sql, params, batch) as rows:
             yield from packed(show(rows))
 
+    call.let_go()
     return Stream(chunks())
 
 

@@ -91,7 +91,7 @@ def _chosen(call: Call) -> Chosen:
 
 def _streamed(call: Call, form: Format) -> Stream:
     sql, params = test_sets.cases_sql(call.caller.tenant_id, _chosen(call), reach(call.caller, "read"))
-    return stream(call.service.engine, sql, params, lambda rows: _written(form, rows), _BATCH)
+    return stream(call, sql, params, lambda rows: _written(form, rows), _BATCH)
 
 
 def _written(form: Format, rows: Iterator[Row]) -> Iterator[str]:

@@ -139,6 +139,11 @@ class CursorDb:
                 self._ran = True
                 return cursor
 
+    def let_go(self) -> None:
+        """Put the connection back; the next statement takes one anew."""
+        self._lease.release()
+        self._ran = False
+
     def rows(self, sql: str, params: Params = None) -> list[Row]:
         rows: list[Row] = self._execute(sql, params).fetchall()
         return rows

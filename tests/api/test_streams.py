@@ -28,15 +28,15 @@ PATHS = ("/v1/corrections/export", "/v1/corrections/export?format=csv", "/v1/tes
 
 
 @pytest.fixture
-def one_connection(settings: Settings) -> Flask:
-    """A service whose pool has a connection for one request and one for its stream, and little patience."""
+def two_connections(settings: Settings) -> Flask:
+    """A service whose pool has two connections, and little patience."""
     return create_app(replace(settings, api_threads=1, pool_timeout_ms=200, lock_timeout_ms=200))
 
 
 @pytest.fixture
-def client(one_connection: Flask, admin: Client, engine: Engine, tenant: str) -> Client:
+def client(two_connections: Flask, admin: Client, engine: Engine, tenant: str) -> Client:
     many_corrected_runs(engine, tenant, 3000)
-    return Client(one_connection, admin.secret, admin.caller)
+    return Client(two_connections, admin.secret, admin.caller)
 
 
 def chunks(client: Client, path: str) -> Iterator[bytes]:
@@ -56,11 +56,20 @@ def test_a_stream_comes_in_parts_and_whole(client: Client, path: str) -> None:
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_client_that_goes_away_gives_the_connection_back(client: Client, path: str) -> None:
-    answer = client._client.get(path, headers={"Authorization": f"Bearer {client.secret}"} | NDJSON, buffered=False)
-    assert len(next(answer.iter_encoded())) > 0
+    headers = {"Authorization": f"Bearer {client.secret}"} | NDJSON
+    left, read = (client._client.get(path, headers=headers, buffered=False) for _ in range(2))
+    assert len(next(left.iter_encoded())) > 0
     assert client.get(path, headers=NDJSON).json["error"]["code"] == "database-busy"
-    answer.close()
+    left.close()
     assert client.get(path, headers=NDJSON).status_code == 200
+    read.close()
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_stream_takes_one_connection(client: Client, path: str) -> None:
+    """Else as many as there are connections, begun at once, would each wait for a second one."""
+    both = [chunks(client, path) for _ in range(2)]
+    assert [len(b"".join(each)) > CHUNK for each in both] == [True, True]
 
 
 def test_one_that_asks_for_the_head_alone_holds_nothing(client: Client) -> None:
