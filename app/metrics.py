@@ -6,7 +6,6 @@ A composition root calls ``share`` before anything is counted; instruments are m
 from __future__ import annotations
 
 import os
-import socket
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +16,8 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, Metric, gen
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
+
+from app.metrics_folder import Member, undisturbed
 
 _FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """Where prometheus-client looks for the folder whenever it opens a file there."""
@@ -45,12 +46,7 @@ def share(folder: str) -> None:
     """
     Path(folder).mkdir(parents=True, exist_ok=True)
     os.environ[_FOLDER] = folder
-    values.ValueClass = values.MultiProcessValue(_process)  # type: ignore[no-untyped-call]
-
-
-def _process() -> str:
-    """A name for this process that none in another container has, which may share the folder but not our numbers."""
-    return f"{socket.gethostname()}-{os.getpid()}"
+    values.ValueClass = values.MultiProcessValue(Member(Path(folder)).name)  # type: ignore[no-untyped-call]
 
 
 @cache
@@ -141,4 +137,5 @@ def exposed(gauges: Iterable[Gauge] = ()) -> bytes:
     if not folder:
         return generate_latest(_own) + generate_latest(shown)
     MultiProcessCollector(shown, path=folder)  # type: ignore[no-untyped-call]
-    return generate_latest(shown)
+    with undisturbed(Path(folder)):
+        return generate_latest(shown)
