@@ -7,6 +7,7 @@ of the thread that made a child for the end of its parent.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import shutil
@@ -225,7 +226,13 @@ def _last_line(log: Path) -> str:
 
 
 def _shorten(log: Path) -> None:
-    """Move a log that grew large aside. Its writer appends, and so goes on at the start of the emptied file."""
-    if log.stat().st_size > _LOG_BYTES:
-        shutil.copyfile(log, log.with_suffix(".log.1"))
-        os.truncate(log, 0)
+    """Move a log that grew large aside. Its writer appends, and so goes on at the start of the emptied file.
+
+    Where it can't be moved (no room) it is emptied all the same, and one that somebody deleted is left to its writer:
+    programs must not end for their logs.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        if log.stat().st_size > _LOG_BYTES:
+            with contextlib.suppress(OSError):
+                shutil.copyfile(log, log.with_suffix(".log.1"))
+            os.truncate(log, 0)

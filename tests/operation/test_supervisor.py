@@ -132,6 +132,24 @@ def test_a_large_log_is_moved_aside_under_its_writer(
     assert "\x00" not in program.log.read_text("utf-8")
 
 
+def test_a_log_that_is_deleted_or_cannot_be_moved_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch, said: list[str], held: int, python: Callable[..., Program]
+) -> None:
+    monkeypatch.setattr(supervisor, "_LOG_BYTES", 1000)
+    deleted = python("deleted", "print('up', flush=True); import time; time.sleep(60)")
+    stuck = python("stuck", "print('up', 'x' * 2000, flush=True); import time; time.sleep(60)")
+    stuck.log.with_suffix(".log.1").mkdir()
+    with Supervisor(said.append, held) as running:
+        for program in (deleted, stuck):
+            running.start(program)
+            running.wait_until(lambda program=program: is_up(program), program, 30)  # type: ignore[misc]
+        deleted.log.unlink()
+        emptied = lambda: stuck.log.stat().st_size == 0  # noqa: E731
+        threading.Thread(target=lambda: (wait_for(emptied), os.kill(os.getpid(), signal.SIGINT))).start()
+        running.watch()
+    assert said == []
+
+
 def test_a_folder_serves_one_at_a_time(tmp_path: Path, said: list[str]) -> None:
     folder = DataFolder(tmp_path / "data")
     for _ in range(2):
