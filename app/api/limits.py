@@ -118,18 +118,20 @@ class Limiter:
             return
         key = (caller.tenant_id, caller.token_id)
         try:
-            if self._window.hit(self._rate, *key):
+            within = self._window.hit(self._rate, *key)
+            self._away_until = 0.0
+            if within:
                 return
             free_at = self._window.get_window_stats(self._rate, *key).reset_time
-        except (RedisError, StorageError):
-            self._let_through()
+        except (RedisError, StorageError) as error:
+            self._let_through(error)
             return
         seconds = max(1, math.ceil(free_at - time.time()))
         raise RateLimitExceeded(f"This token is over its limit of {self._rate}.", retryAfter=seconds)
 
-    def _let_through(self) -> None:
+    def _let_through(self, error: Exception) -> None:
         if not self._away_until:
-            log.log.warning("rate limits are off while Redis is away", exc_info=True)
+            log.log.warning("rate limits are off while Redis is away", error=str(error))
         self._away_until = time.monotonic() + _PAUSE
 
 

