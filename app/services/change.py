@@ -111,7 +111,7 @@ def _tell(tx: Db, held: Held, after: Standing, asked: Change, by: Actor) -> None
         )
     if asked.status is not None or after.status != before.status:
         history.add(tx, *key, "status", by=by, from_value=before.status, to_value=after.status)
-    if asked.link is not None or asked.unlink:
+    if asked.link is not None or (asked.unlink and held.link is not None):
         was, now = (links.name_of(link) if link else None for link in (held.link, asked.link))
         history.add(tx, *key, "linked", by=by, from_value=was, to_value=now)
     if asked.note is not None:

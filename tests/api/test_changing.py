@@ -82,6 +82,12 @@ def test_a_link_is_taken_away_by_null(admin: Client, run: str) -> None:
     ]
 
 
+def test_taking_away_a_link_that_is_not_there_is_no_event(admin: Client, run: str) -> None:
+    made = record(admin, run, WRONG_ANSWER)
+    assert change(admin, made, {"link": None}).status_code == 200
+    assert history(admin, made)[2:] == []
+
+
 def test_a_status_set_by_hand_clears_what_fixed_it(admin: Client, run: str) -> None:
     made = record(admin, run, {"answer": "right"})
     assert made["fixedIn"]["how"] == "recorded-right"
