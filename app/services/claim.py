@@ -141,8 +141,8 @@ def requeue(tx: Db, caller: Caller, item_id: str, max_attempts: int) -> Item:
     :raises WorkItemNotFound, PermissionDenied: unless the caller has write on its project.
     """
     correction_id, _ = _find(tx, caller, item_id)
-    ready_again(tx, caller.tenant_id, max_attempts)
-    place = work.lock_places(tx, caller.tenant_id, [correction_id])[correction_id]
+    place = _place_of(tx, caller.tenant_id, correction_id)
+    ready_again(tx, caller.tenant_id, max_attempts)  # holds items, so it comes after what may have to wait
     _, last = leases.hold(tx, caller.tenant_id, item_id)
     if last.reason is None and queue_of(place) != last.queue:
         sync(tx, caller.tenant_id, [correction_id])
@@ -162,8 +162,18 @@ def _find(tx: Db, caller: Caller, item_id: str) -> tuple[str, ProjectRef]:
 
 def _hold_found(tx: Db, caller: Caller, item_id: str, token: str) -> None:
     correction_id, _ = _find(tx, caller, item_id)
-    place = work.lock_places(tx, caller.tenant_id, [correction_id])[correction_id]
-    _hold(tx, caller.tenant_id, item_id, token, place)
+    _hold(tx, caller.tenant_id, item_id, token, _place_of(tx, caller.tenant_id, correction_id))
+
+
+def _place_of(tx: Db, tenant_id: str, correction_id: str) -> Place:
+    """Where a found item's correction stands, held.
+
+    :raises WorkItemNotFound: if retention took both since it was found.
+    """
+    place = work.lock_places(tx, tenant_id, [correction_id]).get(correction_id)
+    if place is None:
+        raise WorkItemNotFound("There is no such work item.")
+    return place
 
 
 def _hold(tx: Db, tenant_id: str, item_id: str, token: str, place: Place) -> Queue:

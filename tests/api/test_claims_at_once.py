@@ -9,12 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from flask import Flask
 from sqlalchemy import Engine
 
+from app.store.engine import reading
 from app.transaction import transaction
 from tests.client import Client
-from tests.work import Work
+from tests.operation.machine import wait_for
+from tests.work import BEING_FIXED, Work
 
 THREADS = 8
 
@@ -116,3 +119,53 @@ def test_a_claim_waits_for_nobody(admin: Client, engine: Engine) -> None:
         tx.run("SELECT FROM work_items WHERE tenant_id = %s AND correction_id = %s FOR UPDATE", (work.tenant, second))
         assert [item["correction"]["id"] for item in work.claim(3)] == [third]
     assert [item["correction"]["id"] for item in work.claim(3)] == [first, second]
+
+
+def blocked(engine: Engine) -> bool:
+    """Whether anybody waits for a lock."""
+    with reading(engine) as db:
+        return bool(
+            db.value(
+                "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+                " AND datname = current_database())"
+            )
+        )
+
+
+def test_a_requeue_that_waits_for_a_correction_holds_no_item(admin: Client, engine: Engine) -> None:
+    """Whoever has the correction may want the item next: each would wait for the other."""
+    work = Work(admin, engine)
+    (correction,), states = work.wait(), list[str]()
+    (item,) = work.claim()
+    work.expire(item)
+    requeue = threading.Thread(target=lambda: states.append(work.ask("requeue", item)))
+    with transaction(engine) as tx:
+        tx.run("SELECT FROM corrections WHERE tenant_id = %s AND id = %s FOR UPDATE", (work.tenant, correction))
+        requeue.start()
+        wait_for(lambda: blocked(engine))
+        tx.run(
+            "SELECT FROM work_items WHERE tenant_id = %s AND id = %s FOR UPDATE NOWAIT",
+            (work.tenant, item["workItemId"]),
+        )
+    requeue.join()
+    assert states == ["ready"]
+
+
+@pytest.mark.parametrize("verb", ["renew", "release", "complete", "requeue"])
+def test_an_item_that_retention_takes_meanwhile_is_not_found(admin: Client, engine: Engine, verb: str) -> None:
+    work = Work(admin, engine)
+    (correction,), answers = work.wait(), list[int]()
+    (item,) = work.claim()
+    body = {} if verb == "requeue" else {"leaseToken": item["leaseToken"]}
+    body |= {"renew": {"leaseSeconds": 60}, "complete": {"outcome": BEING_FIXED}}.get(verb, {})
+    path = f"/v1/work/{item['workItemId']}/{verb}"
+    ask = threading.Thread(target=lambda: answers.append(admin.post(path, body).status_code))
+    with transaction(engine) as tx:
+        named = (work.tenant, correction)
+        tx.run("SELECT FROM corrections WHERE tenant_id = %s AND id = %s FOR UPDATE", named)
+        ask.start()
+        wait_for(lambda: blocked(engine))
+        tx.run("DELETE FROM work_items WHERE tenant_id = %s AND correction_id = %s", named)
+        tx.run("DELETE FROM corrections WHERE tenant_id = %s AND id = %s", named)
+    ask.join()
+    assert answers == [404]
