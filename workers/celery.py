@@ -76,14 +76,7 @@ def create_celery(settings: Settings) -> Celery:
         task_publish_retry=False,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
-        broker_transport_options={
-            "visibility_timeout": VISIBILITY_SECONDS,
-            "socket_timeout": 10,
-            "socket_connect_timeout": 5,
-            "socket_keepalive": True,
-            "socket_keepalive_options": _keepalive(),
-            "health_check_interval": 30,
-        },
+        broker_transport_options=_transport(),
         worker_prefetch_multiplier=1,
         worker_enable_prefetch_count_reduction=False,
         worker_cancel_long_running_tasks_on_connection_loss=False,
@@ -94,16 +87,27 @@ def create_celery(settings: Settings) -> Celery:
         worker_hijack_root_logger=False,
         timezone="UTC",
         beat_scheduler=FromTheStart,
-        beat_schedule={
-            chore.job: {
-                "task": chore.job,
-                "schedule": chore.every_seconds,
-                "options": {"queue": CHORES_QUEUE, "expires": chore.every_seconds},
-            }
-            for chore in chores(settings)
-        },
+        beat_schedule={chore.job: _entry(chore) for chore in chores(settings)},
     )
     return app
+
+
+def _transport() -> dict[str, Any]:
+    """How the broker is reached, in seconds: nobody waits for ever for one that is gone."""
+    return {
+        "visibility_timeout": VISIBILITY_SECONDS,
+        "socket_timeout": 10,
+        "socket_connect_timeout": 5,
+        "socket_keepalive": True,
+        "socket_keepalive_options": _keepalive(),
+        "health_check_interval": 30,
+    }
+
+
+def _entry(chore: Chore) -> dict[str, Any]:
+    """A chore's line of the schedule. One that couldn't start before the next is due is dropped."""
+    options = {"queue": CHORES_QUEUE, "expires": chore.every_seconds}
+    return {"task": chore.job, "schedule": chore.every_seconds, "options": options}
 
 
 def create_worker_app(

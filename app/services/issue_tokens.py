@@ -60,7 +60,7 @@ def issue_participant_token(tx: Db, maker: Caller, participant: Participant, sec
 def ensure_bootstrap_token(tx: Db, secret: str) -> None:
     """Make sure that tenant ``default`` has an admin token with ``secret``, for user ``admin``."""
     tokens.ensure_tenant(tx, "default")
-    tx.run("LOCK TABLE tokens IN SHARE ROW EXCLUSIVE MODE")
+    tokens.make_none_beside(tx)
     if tokens.by_secret(tx, secret) is None:
         issue_token(tx, "default", Wanted("bootstrap", "admin", "user", "admin"), secret=secret)
 

@@ -10,6 +10,7 @@ from app.domain import json_text
 from app.domain.model import Subject
 from app.domain.weighing import Weighed
 from app.store.engine import Db
+from app.store.history import SHOWN
 
 Lane = tuple[str, Subject]
 """A subject in a project."""
@@ -52,19 +53,15 @@ def said_of_runs(db: Db, tenant_id: str, correction_ids: Sequence[str]) -> list[
     return [Said(row[0], row[1], Weighed(json_text.parse(row[2]), Decimal(row[3]))) for row in rows]
 
 
-_TRIED = """
+_TRIED = f"""
 SELECT t.correction_id, '[' || string_agg(t.shown, ',' ORDER BY t.at, t.rank) || ']'
-  FROM (SELECT h.correction_id, h.at, h.id AS rank, concat(
-               '{"at":"', wire_time(h.at), '","kind":"', h.kind, '"', ',"by":' || wire_principal(h.by_kind, h.by_id),
-               ',"from":' || to_json(h.from_value)::text, ',"to":' || to_json(h.to_value)::text,
-               ',"version":' || to_json(h.version)::text, ',"how":' || to_json(h.how)::text,
-               ',"testRunId":' || to_json(h.test_run_id)::text, ',"reason":' || to_json(h.reason)::text, '}') AS shown
+  FROM (SELECT h.correction_id, h.at, h.id AS rank, {SHOWN} AS shown
           FROM correction_history h
          WHERE h.tenant_id = %(tenant)s AND h.correction_id = ANY(%(ids)s) AND h.kind <> 'recorded'
          UNION ALL
         SELECT w.correction_id, l.ended_at, l.attempt, concat(
-               '{"at":"', wire_time(l.ended_at), '","kind":"lease-', l.how, '"',
-               ',"by":', wire_principal(l.by_kind, l.by_id), ',"reason":' || to_json(l.reason)::text, '}')
+               '{{"at":"', wire_time(l.ended_at), '","kind":"lease-', l.how, '"',
+               ',"by":', wire_principal(l.by_kind, l.by_id), ',"reason":' || to_json(l.reason)::text, '}}')
           FROM work_items w
           JOIN ended_leases l ON l.tenant_id = w.tenant_id AND l.work_item_id = w.id
          WHERE w.tenant_id = %(tenant)s AND w.correction_id = ANY(%(ids)s)) t

@@ -38,16 +38,20 @@ def add(
     )  # fmt: skip
 
 
-_SHOW = """
-SELECT coalesce(string_agg(concat(
-           '{"at":"', wire_time(h.at), '","kind":"', h.kind, '"',
-           ',"by":' || wire_principal(h.by_kind, h.by_id),
-           ',"from":' || to_json(h.from_value)::text,
-           ',"to":' || to_json(h.to_value)::text,
-           ',"version":' || to_json(h.version)::text,
-           ',"how":' || to_json(h.how)::text,
-           ',"testRunId":' || to_json(h.test_run_id)::text,
-           ',"reason":' || to_json(h.reason)::text, '}'), ',' ORDER BY h.id), '')
+SHOWN = """
+concat('{"at":"', wire_time(h.at), '","kind":"', h.kind, '"',
+       ',"by":' || wire_principal(h.by_kind, h.by_id),
+       ',"from":' || to_json(h.from_value)::text,
+       ',"to":' || to_json(h.to_value)::text,
+       ',"version":' || to_json(h.version)::text,
+       ',"how":' || to_json(h.how)::text,
+       ',"testRunId":' || to_json(h.test_run_id)::text,
+       ',"reason":' || to_json(h.reason)::text, '}')
+"""
+"""The JSON, as the wire shows it, of a row ``h``."""
+
+_SHOW = f"""
+SELECT coalesce(string_agg({SHOWN}, ',' ORDER BY h.id), '')
   FROM correction_history h
  WHERE h.tenant_id = %s AND h.correction_id = %s
 """

@@ -130,6 +130,11 @@ def newest(
     return [((row[7], row[0]), _shown(row)) for row in rows]
 
 
+def make_none_beside(db: Db) -> None:
+    """Nobody else makes a token, in any tenant, until this transaction ends."""
+    db.run("LOCK TABLE tokens IN SHARE ROW EXCLUSIVE MODE")
+
+
 def revoke(db: Db, tenant_id: str, token_id: str) -> bool:
     """Mark the token revoked; false if there is none."""
     count = db.run(

@@ -43,16 +43,6 @@ def trim_trail(db: Db, hours: int) -> bool:
     return db.run(_TRIM_TRAIL, {"hours": hours, "batch": BATCH}) == BATCH
 
 
-def _not_asked(job: str, tenant: str, ids: str) -> str:
-    """A condition: there is no such job about ``ids``, under way or dead, each read from an index of its own."""
-    same = f"FROM outbox o WHERE o.job = '{job}' AND o.tenant_id = {tenant} AND o.ids::jsonb = {ids}"
-    return (
-        f"NOT EXISTS (SELECT {same} AND o.done_at IS NULL AND o.dead_at IS NULL)"
-        f" AND NOT EXISTS (SELECT {same} AND o.dead_at IS NOT NULL)"
-    )
-
-
-_CAPTURE_IDS = "jsonb_build_object('runId', c.run_id)"
 _TRIM_LEASES = """
 DELETE FROM ended_leases l
  USING (SELECT tenant_id, work_item_id, token_sha256 FROM ended_leases
@@ -66,6 +56,16 @@ def trim_leases(db: Db) -> bool:
     return db.run(_TRIM_LEASES, {"batch": BATCH}) == BATCH
 
 
+def _not_asked(job: str, tenant: str, ids: str) -> str:
+    """A condition: there is no such job about ``ids``, under way or dead, each read from an index of its own."""
+    same = f"FROM outbox o WHERE o.job = '{job}' AND o.tenant_id = {tenant} AND o.ids::jsonb = {ids}"
+    return (
+        f"NOT EXISTS (SELECT {same} AND o.done_at IS NULL AND o.dead_at IS NULL)"
+        f" AND NOT EXISTS (SELECT {same} AND o.dead_at IS NOT NULL)"
+    )
+
+
+_CAPTURE_IDS = "jsonb_build_object('runId', c.run_id)"
 _CAPTURES = f"""
 INSERT INTO outbox (tenant_id, job, ids)
 SELECT c.tenant_id, '{CAPTURE}', {_CAPTURE_IDS}
