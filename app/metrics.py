@@ -17,6 +17,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
+from app.failure import Failure
 from app.metrics_folder import Member, undisturbed
 
 _FOLDER = "PROMETHEUS_MULTIPROC_DIR"
@@ -42,11 +43,24 @@ class Instruments:
 def share(folder: str) -> None:
     """Keep this process's counters in ``folder`` (made if need be), from which any process shows those of all.
 
-    :raises OSError: if it can't be made.
+    :raises Failure: if it can't be used.
     """
-    Path(folder).mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     os.environ[_FOLDER] = folder
     values.ValueClass = values.MultiProcessValue(Member(Path(folder)).name)  # type: ignore[no-untyped-call]
+
+
+def make_folder(folder: str) -> None:
+    """Make ``folder`` if need be.
+
+    :raises Failure: if processes can't share their counters there.
+    """
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with undisturbed(Path(folder)):
+            return
+    except OSError as error:
+        raise Failure(f"CORRIGENDA_METRICS_DIR can't be used: {folder}: {error.strerror}.") from error
 
 
 @cache

@@ -45,6 +45,7 @@ class Member:
             self._lock.close()  # the parent's, which keeps holding it
         self._pid = os.getpid()
         self._name = f"{socket.gethostname()}-{self._pid}"
+        self._folder.mkdir(parents=True, exist_ok=True)  # somebody may have cleared it away
         self._lock = _held(_lock_of(self._folder, self._name))
         try:
             add_up_ended(self._folder)

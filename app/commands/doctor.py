@@ -99,8 +99,9 @@ def _addressed(settings: Settings, data: Path | None) -> Settings:
 
 def _settings(settings: Settings) -> Findings:
     yield Finding("good", "settings", "readable")
-    if settings.metrics_dir and shutil.disk_usage(settings.metrics_dir).free < _FREE_BYTES:
-        yield Finding("warning", "disk", f"less than 512 MB are free at {settings.metrics_dir}: make room.")
+    folder = settings.metrics_dir
+    if folder and Path(folder).exists() and shutil.disk_usage(folder).free < _FREE_BYTES:  # the first process makes it
+        yield Finding("warning", "disk", f"less than 512 MB are free at {folder}: make room.")
 
 
 def _database(settings: Settings, revive: bool) -> Findings:

@@ -13,7 +13,7 @@ from granian import Granian
 from granian.constants import HTTPModes, Interfaces
 from granian.log import LogLevels
 
-from app import log
+from app import log, metrics
 from app.commands.database import prepare, settings_with_database
 from app.failure import Failure
 from app.supervisor import die_with_parent
@@ -43,6 +43,8 @@ def api(host: str | None, port: int | None) -> None:
     log.configure(settings.log_level)
     host, port = host or settings.host, port or settings.port
     need_free(host, port)
+    if settings.metrics_dir:
+        metrics.make_folder(settings.metrics_dir)
     prepare(settings)
     logging.getLogger("_granian").setLevel(settings.log_level)
     server = Granian(

@@ -306,6 +306,22 @@ def test_the_doctor_says_what_is_wrong(command: Run, database_url: str, empty_da
     assert "ok   schema: revision" in found
 
 
+def test_a_metrics_folder_that_cannot_be_used_is_one_line(command: Run, database_url: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    folder = str(tmp_path / "file" / "metrics")
+    env = {"DATABASE_URL": database_url, "REDIS_URL": "redis://127.0.0.1:1", "CORRIGENDA_METRICS_DIR": folder}
+    for name in ("api", "worker", "relay", "beat"):
+        assert f"CORRIGENDA_METRICS_DIR can't be used: {folder}: Not a directory." in one_line(command(name, **env))
+
+
+def test_the_doctor_needs_no_metrics_folder(command: Run, database_url: str, tmp_path: Path) -> None:
+    folder = tmp_path / "metrics"
+    found = command("doctor", DATABASE_URL=database_url, CORRIGENDA_METRICS_DIR=str(folder))
+    assert "ok   settings: readable" in found.stdout
+    assert isinstance(found.exception, SystemExit)
+    assert not folder.exists()
+
+
 def test_the_doctor_revives_dead_jobs_when_it_is_told_to(command: Run, empty_database: str) -> None:
     words = {"DATABASE_URL": empty_database, "REDIS_URL": "redis://127.0.0.1:1/0"}
     assert "BAD  schema: none" in command("doctor", "--revive", **words).stdout, "and nothing worse"
