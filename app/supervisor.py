@@ -26,6 +26,7 @@ from app.failure import Failure
 _PR_SET_PDEATHSIG = 1
 _TICK = 0.05
 _LONGEST_DELAY = 30.0
+_MOST_DOUBLINGS = 10
 _STEADY_SECONDS = 60.0
 _LOG_BYTES = 20 * 1024 * 1024
 
@@ -130,20 +131,27 @@ class Supervisor:
     def _look_after(self, child: _Child) -> None:
         now = time.monotonic()
         if child.due is None and not child.running:
-            self._crashed(child, now)
+            _kill_group(child.process)
+            child.crashes = 1 if now - child.since > _STEADY_SECONDS else child.crashes + 1
+            self._put_off(child, now, f"{child.program.name} {_ending(child.process)}")
         elif child.due is not None and now >= child.due:
-            child.process, child.since, child.due = spawn(child.program, self._held), now, None
+            self._start_again(child, now)
         _shorten(child.program.log)
 
-    def _crashed(self, child: _Child, now: float) -> None:
-        _kill_group(child.process)
-        child.crashes = 1 if now - child.since > _STEADY_SECONDS else child.crashes + 1
-        delay = min(2.0 ** (child.crashes - 1), _LONGEST_DELAY)
+    def _start_again(self, child: _Child, now: float) -> None:
+        """What can't be started now (there is no memory for it) may be later; the others go on meanwhile."""
+        try:
+            child.process = spawn(child.program, self._held)
+        except ProgramFailed as failure:
+            child.crashes += 1
+            self._put_off(child, now, str(failure))
+        else:
+            child.since, child.due = now, None
+
+    def _put_off(self, child: _Child, now: float, why: str) -> None:
+        delay = min(2.0 ** min(child.crashes - 1, _MOST_DOUBLINGS), _LONGEST_DELAY)
         child.due = now + delay
-        program = child.program
-        self._say(
-            f"{program.name} {_ending(child.process)}; starting it again in {delay:.0f} s. Its log is {program.log}"
-        )
+        self._say(f"{why}; starting it again in {delay:.0f} s. Its log is {child.program.log}")
 
     def _told(self, _signal: int, _frame: FrameType | None) -> None:
         self._signals += 1
@@ -185,8 +193,8 @@ def spawn(program: Program, *held: int) -> subprocess.Popen[bytes]:
     :raises ProgramFailed: if it can't be started.
     """
     parent, account = os.getpid(), program.account
-    with program.log.open("ab") as log:
-        try:
+    try:
+        with program.log.open("ab") as log:
             return subprocess.Popen(
                 program.command,
                 stdin=subprocess.DEVNULL,
@@ -201,8 +209,9 @@ def spawn(program: Program, *held: int) -> subprocess.Popen[bytes]:
                 start_new_session=True,
                 preexec_fn=lambda: die_with_parent(parent, program.stop),
             )
-        except OSError as error:
-            raise ProgramFailed(f"{program.name} can't be started: {error.strerror}: {program.command[0]}") from error
+    except OSError as error:
+        what = error.filename or program.command[0]
+        raise ProgramFailed(f"{program.name} can't be started: {error.strerror}: {what}") from error
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:

@@ -118,6 +118,39 @@ def test_a_crash_is_said_and_delays_grow(
     assert re.findall(r"again in (\d+) s\.", "".join(said)) == ["1", "2", "4"]
 
 
+def test_what_crashes_for_days_is_still_started_again(
+    said: list[str], held: int, python: Callable[..., Program]
+) -> None:
+    with Supervisor(said.append, held) as running:
+        running.start(python("crashes", "pass"))
+        running._children[0].crashes = 10_000
+        threading.Thread(target=lambda: (wait_for(lambda: bool(said)), os.kill(os.getpid(), signal.SIGINT))).start()
+        running.watch()
+    assert "starting it again in 30 s" in said[0]
+
+
+def test_what_cannot_be_started_again_is_tried_again(tmp_path: Path, said: list[str], held: int) -> None:
+    script, aside = tmp_path / "script", tmp_path / "aside"
+    script.write_text("#!/bin/sh\necho up\n", "utf-8")
+    script.chmod(0o700)
+    program = Program("script", (str(script),), tmp_path / "script.log", 0)
+
+    def repair() -> None:
+        wait_for(lambda: any("can't be started" in line for line in said))
+        aside.rename(script)
+        wait_for(lambda: program.log.read_text("utf-8").count("up") >= 2)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with Supervisor(said.append, held) as running:
+        running.start(program)
+        wait_for(lambda: is_up(program))
+        script.rename(aside)
+        threading.Thread(target=repair).start()
+        running.watch()
+    assert re.findall(r"again in (\d+) s\.", "".join(said[:2])) == ["1", "2"]
+    assert said[1].startswith(f"script can't be started: No such file or directory: {script}; ")
+
+
 def test_a_large_log_is_moved_aside_under_its_writer(
     monkeypatch: pytest.MonkeyPatch, said: list[str], held: int, python: Callable[..., Program]
 ) -> None:
