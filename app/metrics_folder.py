@@ -49,21 +49,27 @@ class Member:
         self._lock = _held(_lock_of(self._folder, self._name))
         try:
             add_up_ended(self._folder)
+        except BlockingIOError:
+            return  # somebody is at it, or reads: the next process that begins does it
         except OSError as error:  # whatever is counted now matters more
             log.log.warning("counters of ended processes can't be added up", error=str(error))
 
 
 @contextmanager
 def undisturbed(folder: Path, *, alone: bool = False) -> Iterator[None]:
-    """Nobody adds up meanwhile; ``alone``: nor reads."""
+    """Nobody adds up meanwhile; ``alone``: nor reads.
+
+    :raises BlockingIOError: if it can't be ``alone`` just now.
+    """
     with (folder / "folder.turn").open("ab") as turn:
-        fcntl.flock(turn, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB if alone else fcntl.LOCK_SH)
         yield
 
 
 def add_up_ended(folder: Path) -> None:
     """Add what ended processes counted to the files of all such, and take theirs away.
 
+    :raises BlockingIOError: if somebody else does, or reads, just now.
     :raises OSError: if a file can't be written or taken away; what was added up until then stays so.
     """
     with undisturbed(folder, alone=True):

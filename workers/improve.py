@@ -44,7 +44,11 @@ def find_improver(settings: Settings) -> Improver | None:
     name = settings.improver or (next(iter(found)) if len(found) == 1 else "")
     if name not in found:
         raise Failure(f"CORRIGENDA_IMPROVER must name an installed improver: {', '.join(sorted(found)) or 'none is'}.")
-    return Function(found[name].load())
+    try:
+        return Function(found[name].load())
+    except Exception as error:  # it is the operator's: anything may be wrong with it
+        why = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise Failure(f"The improver {name} ({found[name].value}) can't be loaded: {why}") from error
 
 
 class Improving:

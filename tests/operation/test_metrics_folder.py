@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from app.metrics_folder import undisturbed
+
 PREAMBLE = "import os, sys\nfrom app import metrics\nmetrics.share(sys.argv[1])\n"
 SHOWS = "sys.stdout.write(metrics.exposed().decode())"
 
@@ -77,3 +79,12 @@ def test_a_file_that_was_never_finished_harms_nobody(tmp_path: Path, counting: C
     (tmp_path / "counter_gone-1.db").touch()
     assert sent(counting("metrics.sent('a', 1);" + SHOWS)) == 1
     assert not (tmp_path / "counter_gone-1.db").exists()
+
+
+def test_nobody_waits_to_add_up(tmp_path: Path, counting: Counting) -> None:
+    counting("metrics.sent('a', 1)")
+    with undisturbed(tmp_path):
+        assert sent(counting("metrics.sent('a', 1);" + SHOWS)) == 2
+        assert "counter_ended.db" not in counters(tmp_path)
+    assert sent(counting(SHOWS)) == 2
+    assert counters(tmp_path) == ["counter_ended.db"]

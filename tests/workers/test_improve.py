@@ -321,3 +321,15 @@ def test_who_takes_briefs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(Failure, match="one, two"):
         find_improver(Settings())
     assert isinstance(find_improver(Settings(improver="two")), Function)
+
+
+def test_an_improver_that_cannot_be_loaded_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    install(tmp_path, "broken")
+    (tmp_path / "improvers-1.dist-info/entry_points.txt").write_text(
+        "[corrigenda.improvers]\nbroken = nowhere:improve\n"
+    )
+    with pytest.raises(Failure) as failure:
+        find_improver(Settings())
+    why = "ModuleNotFoundError: No module named 'nowhere'"
+    assert str(failure.value) == f"The improver broken (nowhere:improve) can't be loaded: {why}"
