@@ -8,8 +8,6 @@ from typing import Any
 
 import click
 
-from app.commands.failures import explained
-
 _COMMANDS = {
     "up": "app.commands.up",
     "api": "app.commands.serve",
@@ -43,7 +41,8 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except Exception as error:
-            line = explained(error)
+            # Loaded here, as commands are: a Ctrl-C while libraries load is click's to answer, with no traceback.
+            line = importlib.import_module("app.commands.failures").explained(error)
             if line is None:
                 raise
             raise click.ClickException(line) from error

@@ -73,7 +73,7 @@ def _look(data: Path | None, revive: bool) -> Findings:
             raise
         yield Finding("bad", "settings", line)
         return
-    yield from _settings(settings)
+    yield from _guarded("settings", lambda: _settings(settings))
     yield from _guarded("database", lambda: _database(settings, revive))
     yield from _broker(settings.redis_url)
 

@@ -22,6 +22,8 @@ def explained(error: BaseException | None) -> str | None:
         return explained(error.__cause__)
     if isinstance(error, sqlalchemy.exc.DBAPIError):
         return explained(error.orig)
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename} can't be used: {error.strerror}."
     if isinstance(error, psycopg2.OperationalError):
         return f"The database can't be reached: {_first_line(error)}{_advice(error)}"
     if isinstance(error, psycopg2.errors.InsufficientPrivilege):

@@ -38,6 +38,6 @@ def service(url: str | None, token: str | None) -> Remote:
             token = note.read_text("utf-8").strip()
         except OSError as error:
             raise Failure(
-                f"There is no token ({note} isn't there): name one with --token or CORRIGENDA_TOKEN."
+                f"There is no token ({note}: {error.strerror}): name one with --token or CORRIGENDA_TOKEN."
             ) from error
     return Remote(url or f"http://127.0.0.1:{settings.port}", token)

@@ -148,6 +148,40 @@ def test_addresses_among_the_settings_are_checked_at_the_start(name: str, text: 
         read_settings({variable: text})
 
 
+TOO_LONG = "a" * 300
+"""A name that no file can have: looking for it fails, also for root."""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("up",),
+        ("doctor", "--data", f"/{TOO_LONG}"),
+        ("token", "create", "--tenant", "t", "--name", "n", "--role", "admin", "--data", f"/{TOO_LONG}"),
+        ("export",),
+        ("import", "runs", __file__),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_data_folder_that_cannot_be_looked_at_is_one_line(command: Run, words: tuple[str, ...]) -> None:
+    done = command(*words, CORRIGENDA_DATA=f"/{TOO_LONG}")
+    line = done.stdout.splitlines()[0] if words[0] == "doctor" else one_line(done)
+    assert TOO_LONG in line
+    assert "File name too long" in line
+
+
+def test_the_doctor_goes_on_past_a_metrics_folder_that_cannot_be_looked_at(command: Run, database_url: str) -> None:
+    found = command("doctor", DATABASE_URL=database_url, CORRIGENDA_METRICS_DIR=f"/{TOO_LONG}")
+    assert f"BAD  settings: /{TOO_LONG} can't be used: File name too long." in found.stdout
+    assert "ok   schema: revision" in found.stdout
+
+
+def test_what_others_left_in_the_data_folder_is_one_line(command: Run, tmp_path: Path) -> None:
+    (tmp_path / "data" / "redis" / "valkey.conf").mkdir(parents=True)
+    done = command("up", "--data", str(tmp_path / "data"), DATABASE_URL="postgresql://nobody@127.0.0.1:1/x")
+    assert "valkey.conf can't be used: Is a directory." in one_line(done)
+
+
 def test_a_taken_port_leaves_no_folder_behind(command: Run, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
