@@ -80,10 +80,10 @@ def _hand_out(tx: Db, keys: Keys, from_seq: int, to_seq: int, after_id: str) -> 
 
 
 def _decide(tx: Db, keys: Keys, batch: Batch) -> None:
-    made = [
-        (event, transitions.decide(tx, keys, batch, event))
-        for event in passes.deciding(tx, keys, batch.from_seq, batch.to_seq)
-    ]
+    events = passes.deciding(tx, keys, batch.from_seq, batch.to_seq)
+    if len(events) > 1:  # each holds its own in their order, but one after the other isn't the order of all
+        passes.hold(tx, keys, batch)
+    made = [(event, transitions.decide(tx, keys, batch, event)) for event in events]
     sync(tx, keys["tenant"], [one.correction_id for _, each in made for one in each])
     passes.finish(tx, keys, batch)
     _count(tx, keys, made)

@@ -64,8 +64,8 @@ SELECT w.accepted_seq, w.applied_seq, p.to_seq, coalesce(p.handed_to, ''), coale
    AND w.subject_id = %(id)s
 """
 
-_DECIDING = f"""
-SELECT seq, decides, version, CASE WHEN kind = 'test-run' THEN source_id END, resolves_id
+_EVENTS = f"""
+SELECT seq, decides, version, CASE WHEN kind = 'test-run' THEN source_id END AS test_run_id, resolves_id
   FROM accepted_events WHERE {_KEYS} AND seq > %(from)s AND seq <= %(to)s AND decides <> 'none' ORDER BY seq
 """
 
@@ -86,10 +86,7 @@ SELECT x.correction_id FROM resolved_corrections x
 
 # Where the next batch ends: the %(count)s-th correction that any of the events concerns. Each looks no further.
 _NEXT = f"""
-WITH events AS MATERIALIZED (
-    SELECT seq, decides, version, CASE WHEN kind = 'test-run' THEN source_id END AS test_run_id, resolves_id
-      FROM accepted_events WHERE {_KEYS} AND seq > %(from)s AND seq <= %(to)s AND decides <> 'none'
-), concerned AS (
+WITH events AS MATERIALIZED ({_EVENTS}), concerned AS (
     SELECT c.correction_id FROM (SELECT DISTINCT version FROM events WHERE decides = 'all') e CROSS JOIN LATERAL (
         SELECT DISTINCT t.correction_id FROM test_results t
          WHERE {_KEYS.replace("tenant_id", "t.tenant_id")} AND t.version = e.version AND t.correction_id > %(after)s
@@ -108,6 +105,24 @@ WITH events AS MATERIALIZED (
 )
 SELECT max(correction_id), count(*)
   FROM (SELECT correction_id FROM concerned ORDER BY correction_id LIMIT %(count)s) next
+"""
+
+_HOLD = f"""
+WITH events AS MATERIALIZED ({_EVENTS}), concerned AS (
+    SELECT t.correction_id FROM test_results t
+     WHERE {_KEYS.replace("tenant_id", "t.tenant_id")}
+       AND t.version IN (SELECT version FROM events WHERE decides = 'all')
+       AND t.correction_id > %(after)s AND t.correction_id <= %(last)s
+    UNION
+    SELECT t.correction_id FROM events e JOIN test_results t ON t.test_run_id = e.test_run_id
+     WHERE t.tenant_id = %(tenant)s AND t.correction_id > %(after)s AND t.correction_id <= %(last)s
+    UNION
+    SELECT x.correction_id FROM events e JOIN resolved_corrections x ON x.source_id = e.resolves_id
+     WHERE x.tenant_id = %(tenant)s AND x.project_id = %(project)s
+       AND x.correction_id > %(after)s AND x.correction_id <= %(last)s
+)
+SELECT c.id FROM concerned k JOIN corrections c ON c.tenant_id = %(tenant)s AND c.id = k.correction_id
+ WHERE c.unregistered_at IS NULL ORDER BY c.id FOR NO KEY UPDATE OF c
 """
 
 
@@ -131,7 +146,13 @@ def lock(db: Db, keys: Keys) -> Progress | None:
 
 def deciding(db: Db, keys: Keys, from_seq: int, to_seq: int) -> list[Deciding]:
     """The events after ``from_seq``, up to ``to_seq``, that decide on corrections, in their order."""
-    return [Deciding(*row) for row in db.rows(_DECIDING, {**keys, "from": from_seq, "to": to_seq})]
+    return [Deciding(*row) for row in db.rows(_EVENTS, {**keys, "from": from_seq, "to": to_seq})]
+
+
+def hold(db: Db, keys: Keys, batch: Batch) -> None:
+    """Hold the live corrections of the batch that any of its events may concern, in the order of their ids."""
+    values = {"from": batch.from_seq, "to": batch.to_seq, "after": batch.after_id, "last": batch.last_id}
+    db.run(_HOLD, {**keys, **values})
 
 
 def begin(db: Db, keys: Keys, from_seq: int, to_seq: int) -> None:

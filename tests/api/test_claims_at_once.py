@@ -13,9 +13,9 @@ import pytest
 from flask import Flask
 from sqlalchemy import Engine
 
-from app.store.engine import reading
 from app.transaction import transaction
 from tests.client import Client
+from tests.locks import blocked
 from tests.operation.machine import wait_for
 from tests.work import BEING_FIXED, Work
 
@@ -119,17 +119,6 @@ def test_a_claim_waits_for_nobody(admin: Client, engine: Engine) -> None:
         tx.run("SELECT FROM work_items WHERE tenant_id = %s AND correction_id = %s FOR UPDATE", (work.tenant, second))
         assert [item["correction"]["id"] for item in work.claim(3)] == [third]
     assert [item["correction"]["id"] for item in work.claim(3)] == [first, second]
-
-
-def blocked(engine: Engine) -> bool:
-    """Whether anybody waits for a lock."""
-    with reading(engine) as db:
-        return bool(
-            db.value(
-                "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-                " AND datname = current_database())"
-            )
-        )
 
 
 def test_a_requeue_that_waits_for_a_correction_holds_no_item(admin: Client, engine: Engine) -> None:

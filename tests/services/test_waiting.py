@@ -1,5 +1,7 @@
 """Who accepts an event waits for no worker that has the same corrections in hand: the two would wait for each other."""
 
+import threading
+
 import pytest
 from sqlalchemy import Engine
 
@@ -7,7 +9,9 @@ from app.domain.model import Subject
 from app.services.apply import step
 from app.transaction import transaction
 from tests.client import Client
-from tests.lifecycle import Project
+from tests.lifecycle import Project, apply_all
+from tests.locks import blocked
+from tests.operation.machine import wait_for
 
 
 @pytest.mark.parametrize("event", ["test run", "deploy", "pin"])
@@ -38,3 +42,22 @@ def accept(p: Project, event: str, one: str) -> None:
         p.deploy("3.0.0", resolves={"correctionIds": [one]})
     else:
         p.pin("3.0.0", resolves={"correctionIds": [one]})
+
+
+def test_a_worker_holds_corrections_in_their_order_whatever_the_order_of_events(
+    admin: Client, engine: Engine, tenant: str
+) -> None:
+    p = Project(admin, engine)
+    first, second = p.correct(), p.correct()
+    p.deploy("2.0.0")
+    p.work()
+    p.test("2.0.0", {second: "right"})
+    p.test("2.0.0", {first: "right"})
+    worker = threading.Thread(target=lambda: apply_all(engine, tenant))
+    with transaction(engine) as other:
+        other.run("SELECT FROM corrections WHERE tenant_id = %s AND id = %s FOR SHARE", (tenant, first))
+        worker.start()
+        wait_for(lambda: blocked(engine))
+        other.run("SELECT FROM corrections WHERE tenant_id = %s AND id = %s FOR SHARE NOWAIT", (tenant, second))
+    worker.join()
+    assert [p.status(first), p.status(second)] == ["fixed", "fixed"]
