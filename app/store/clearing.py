@@ -59,8 +59,13 @@ def clear_run(db: Db, tenant_id: str, run_id: str) -> tuple[int, int]:
     return runs, copies
 
 
+# Whoever holds several corrections takes them in the order of their ids; an update alone takes them as they lie.
+_HOLD = "SELECT id FROM corrections WHERE tenant_id = %(tenant)s AND {which} ORDER BY id FOR NO KEY UPDATE"
+
+
 def renew(db: Db, tenant_id: str, run_id: str) -> None:
     """Give the corrections of a run new ETags: they are shown with its copy. Waits for whoever has one in hand."""
+    db.run(_HOLD.format(which="run_id = %(run)s"), {"tenant": tenant_id, "run": run_id})
     db.run(
         "UPDATE corrections SET version = version + 1 WHERE tenant_id = %s AND run_id = %s",
         (tenant_id, run_id),
@@ -157,6 +162,7 @@ def clear_corrections(db: Db, tenant_id: str, ids: Sequence[str]) -> int:
     how many corrections that were."""
     values = {"tenant": tenant_id, "ids": list(ids)}
     db.rows(_LOCK_RUNS, values)
+    db.run(_HOLD.format(which="id = ANY(%(ids)s)"), values)
     count = db.run(_CORRECTIONS, values)
     for statement in _AROUND_CORRECTIONS:
         db.run(statement, values)

@@ -7,6 +7,7 @@ from sqlalchemy import Engine
 
 from app.domain.model import Subject
 from app.services.apply import step
+from app.store import clearing
 from app.transaction import transaction
 from tests.client import Client
 from tests.lifecycle import Project, apply_all
@@ -61,3 +62,27 @@ def test_a_worker_holds_corrections_in_their_order_whatever_the_order_of_events(
         other.run("SELECT FROM corrections WHERE tenant_id = %s AND id = %s FOR SHARE NOWAIT", (tenant, second))
     worker.join()
     assert [p.status(first), p.status(second)] == ["fixed", "fixed"]
+
+
+def test_an_erasure_holds_corrections_in_their_order_however_they_lie(
+    admin: Client, engine: Engine, tenant: str
+) -> None:
+    p = Project(admin, engine)
+    said = [p.correct(participantId="ann") for _ in range(20)]
+    first, last = said[0], said[-1]
+    for correction in said[:-1]:
+        p.change(correction, status="wont-fix", note="puts the row behind the last one")
+
+    def erase() -> None:
+        with transaction(engine) as tx:
+            tx.run("SET LOCAL enable_indexscan = off")
+            clearing.clear_corrections(tx, tenant, said)
+
+    worker = threading.Thread(target=erase)
+    with transaction(engine) as other:
+        other.run("SELECT FROM corrections WHERE tenant_id = %s AND id = %s FOR SHARE", (tenant, first))
+        worker.start()
+        wait_for(lambda: blocked(engine))
+        other.run("SELECT FROM corrections WHERE tenant_id = %s AND id = %s FOR SHARE NOWAIT", (tenant, last))
+    worker.join()
+    assert "statusNote" not in admin.get(f"/v1/corrections/{first}").json
