@@ -18,7 +18,7 @@ from limits.strategies import MovingWindowRateLimiter
 from redis import RedisError
 
 from app import log
-from app.domain.errors import RateLimitExceeded, RequestTooLarge
+from app.domain.errors import BadInput, RateLimitExceeded, RequestTooLarge
 from app.domain.model import Caller
 
 _CHUNK = 64 * 1024
@@ -34,12 +34,13 @@ def read_body(request: Request, limit: int) -> bytes:
     """The whole body.
 
     :raises RequestTooLarge: as soon as it is known to be over ``limit`` bytes.
+    :raises BadInput: if it ends before it is as long as it said. Of a chunked one the server doesn't tell us.
     """
     length, source = request.content_length, request.environ["wsgi.input"]
     if length is not None:
         if length > limit:
             raise too_large(limit)
-        return _read(source, length) if length else b""
+        return _promised(source, length) if length else b""
     if "Transfer-Encoding" not in request.headers and request.environ.get("SERVER_PROTOCOL") != "HTTP/2":
         return b""
     body = _read(source, limit + 1)
@@ -72,6 +73,14 @@ class Drain:
         left, until = self._most, time.monotonic() + _LINGER
         while left > 0 and time.monotonic() < until and (part := source.read(_CHUNK)):
             left -= len(part)
+
+
+def _promised(source: Any, length: int) -> bytes:
+    """All of ``length`` bytes: a part of a body must have no effect, nor take its idempotency key."""
+    body = _read(source, length)
+    if len(body) < length:
+        raise BadInput(f"The body ended after {len(body)} of {length} bytes.")
+    return body
 
 
 def _read(source: Any, most: int) -> bytes:

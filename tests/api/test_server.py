@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -99,6 +100,28 @@ def test_a_body_of_just_the_limit_is_read(served: Served, chunked: bool) -> None
     body = iter([b"x" * (LIMIT // 2)] * 2) if chunked else b"x" * LIMIT
     connection.request("POST", "/v1/tokens", body, served.authorization, encode_chunked=chunked)
     assert said(connection) == (400, "bad-input")
+    connection.close()
+
+
+@pytest.mark.parametrize("came", [b"", b'{"name": "Half"}'], ids=["nothing", "a part that is JSON"])
+def test_a_body_that_breaks_off_has_no_effect_and_leaves_its_key_free(
+    served: Served, admin: Client, came: bytes
+) -> None:
+    path, body = f"/v1/projects/{uuid.uuid4().hex}", b'{"name": "Half"}   '
+    connection = served.connection()
+    connection.putrequest("PUT", path)
+    for name, value in (served.authorization | {"Idempotency-Key": "broke", "Content-Length": str(len(body))}).items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    connection.send(came)
+    assert connection.sock is not None
+    connection.sock.shutdown(socket.SHUT_WR)
+    assert said(connection) == (400, "bad-input")
+    connection.close()
+    assert admin.get(path).status_code == 404
+    connection = served.connection()
+    connection.request("PUT", path, body, served.authorization | {"Idempotency-Key": "broke"})
+    assert said(connection) == (201, "")
     connection.close()
 
 
