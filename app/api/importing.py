@@ -37,8 +37,16 @@ def line_reader(stream: Any, content_length: int | None, limit: int) -> Any:
     if content_length is None:
         return _Unmeasured(stream)
     if content_length > 4 * limit:
-        return io.BufferedReader(LimitedStream(stream, content_length), _CHUNK)
+        return io.BufferedReader(_Measured(stream, content_length), _CHUNK)
     return stream
+
+
+class _Measured(LimitedStream):
+    """A body of known length. One that breaks off ends there: lines that came are taken, as any other body's are."""
+
+    def on_disconnect(self, error: Exception | None = None) -> None:
+        if error is not None:
+            super().on_disconnect(error)
 
 
 class _Unmeasured:

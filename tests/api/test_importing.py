@@ -233,6 +233,12 @@ def test_lines_are_cut_at_their_ends_alone(parts: list[bytes], limit: int, lengt
     assert list(lines_of(stream, limit)) == [line if len(line) <= limit else None for line in expected]
 
 
+@pytest.mark.parametrize("limit", [1, 10_000], ids=["long", "short"])
+def test_of_a_body_that_breaks_off_the_lines_that_came_are_taken(limit: int) -> None:
+    stream = line_reader(io.BytesIO(b"one\ntwo\nth"), 1000, limit)
+    assert list(lines_of(stream, 10)) == [b"one", b"two", b"th"]
+
+
 @given(st.lists(st.integers(0, 200_000), max_size=5), st.integers(1, 100_000))
 def test_long_lines_of_a_body_of_unknown_length_are_cut_there_too(sizes: list[int], limit: int) -> None:
     lines = [b"x" * size for size in sizes]
