@@ -17,6 +17,8 @@ from app.api import (
     groups,
     health,
     notifications,
+    otlp,
+    otlp_wire,
     participants,
     projects,
     running,
@@ -49,6 +51,7 @@ def routes() -> list[Route]:
         *groups.routes.routes,
         *projects.routes.routes,
         *runs.routes.routes,
+        *otlp.routes.routes,
         *subjects.agents.routes,
         *subjects.flows.routes,
         *running.routes.routes,
@@ -78,7 +81,8 @@ def create_app(settings: Settings) -> Flask:
     )
     service = Service(engine, settings, Sealer(lambda: settings.secret_key or _kept_secret(settings)))
     flask = Application("corrigenda", static_folder=None)
-    Edge(service, Limiter(settings.rate_limit, settings.redis_url)).install(flask, routes())
+    envelopes = {otlp.BASE: otlp_wire.refusal}
+    Edge(service, Limiter(settings.rate_limit, settings.redis_url), envelopes).install(flask, routes())
     return flask
 
 

@@ -13,7 +13,8 @@ from app.domain.jobs import HOUSEKEEPING, RETENTION, SWEEP
 from app.services import sweep
 from app.services.claim import end_leases
 from app.services.improve import announce_overlooked
-from app.store import deliveries, participants, retention, upkeep
+from app.services.join_spans import settle_next
+from app.store import deliveries, participants, retention, spans, upkeep
 from app.store.engine import Db
 from app.transaction import transaction
 from workers.task import Runner, measured
@@ -53,11 +54,16 @@ def chores(settings: Settings, *, improves: bool = False) -> tuple[Chore, ...]:
         "erasures": sweep.sweep_erasures,
         "leases": partial(end_leases, max_attempts=settings.max_attempts),
         "queues": sweep.sweep_queues,
+        "traces": settle_next,
         "seen": sweep.be_seen,
     }
     if improves:
         mend["improve"] = announce_overlooked
-    keep: Steps = {"runs": retention.purge_runs, "tombstones": retention.purge_tombstones}
+    keep: Steps = {
+        "runs": retention.purge_runs,
+        "traces": spans.purge_loose,
+        "tombstones": retention.purge_tombstones,
+    }
     return (Chore(HOUSEKEEPING, 300, tidy), Chore(SWEEP, 60, mend), Chore(RETENTION, 300, keep))
 
 

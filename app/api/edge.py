@@ -6,7 +6,7 @@ A write runs in one transaction, which also keeps its answer under the idempoten
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from flask import Flask, Request, Response, request
@@ -17,11 +17,12 @@ from werkzeug.exceptions import NotFound as WerkzeugNotFound
 from app import log, metrics
 from app.api import bodies, errors
 from app.api.auth import authenticate
+from app.api.errors import Envelope, envelope
 from app.api.idempotency import Keyed, once
 from app.api.limits import Drain, Limiter, cors_headers, read_body
 from app.api.paths import AnyId, canonical, meant, rule_of, storable
 from app.api.queries import load_query
-from app.api.routes import JSON, Answer, Call, Route, Service
+from app.api.routes import Answer, Call, Route, Service
 from app.api.schemas.base import Shape
 from app.domain.errors import (
     BadInput,
@@ -68,9 +69,11 @@ class Application(Flask):
 class Edge:
     """Serves declared routes through Flask."""
 
-    def __init__(self, service: Service, limiter: Limiter) -> None:
+    def __init__(self, service: Service, limiter: Limiter, envelopes: Mapping[str, Envelope] | None = None) -> None:
+        """``envelopes``: how errors are told below a path, where that isn't our way."""
         self._service = service
         self._limiter = limiter
+        self._envelopes = envelopes or {}
         self._drain = Drain(max(1, service.settings.api_threads - 1), 4 * service.settings.max_body_bytes)
         self._routes: dict[str, Route] = {}
 
@@ -127,7 +130,7 @@ class Edge:
                     self._authenticate(sent, lease, route)
                 if not all(map(storable, path.values())):
                     raise _no_such_id(route)
-                if route.streams:
+                if route.writes and not route.keyed:
                     lease.release()
                     return self._run(route, sent, path, None)
                 if not route.writes:
@@ -147,7 +150,7 @@ class Edge:
     def _run(self, route: Route, sent: Sent, path: dict[str, str], db: Any) -> Response:
         query = load_query(route.query, sent.query_string)
         body = {}
-        if route.writes and not route.streams:
+        if route.keyed:
             raw = sent.raw if route.body is not None and route.body_required else sent.raw or b"{}"
             body = bodies.load_body(route.body or _NOTHING, raw)
         sent.ran = True
@@ -176,8 +179,9 @@ class Edge:
     def _refuse(self, error: Exception) -> Response:
         sent = _current()
         refused = self._named(error, sent)
-        body: Any = errors.envelope(refused, sent.id)
-        response = Response(body, errors.status_of(refused), content_type=JSON)
+        speak = next((speak for prefix, speak in self._envelopes.items() if sent.path.startswith(prefix)), envelope)
+        body, content_type = speak(refused, sent.id, sent.headers)
+        response = Response(body, errors.status_of(refused), content_type=content_type)
         if isinstance(refused, RequestTooLarge) and "Expect" not in sent.headers:
             response.response = self._drain.after(body, sent.content_length, sent.environ["wsgi.input"])
         for name, value in errors.headers_of(refused).items():
@@ -188,7 +192,7 @@ class Edge:
         if isinstance(error, DatabaseBusy):
             log.log.warning("database busy", error=str(error.__cause__))
             route = self._route(sent)
-            if not sent.ran and route is not None and route.writes and sent.headers.get("Idempotency-Key"):
+            if not sent.ran and route is not None and route.keyed and sent.headers.get("Idempotency-Key"):
                 message = "The idempotency keys can't be read; nothing ran."
                 return IdempotencyStoreUnavailable(message, retryAfter=RETRY_SECONDS)
             return error

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import orjson
+from werkzeug.datastructures import Headers
 
+from app.api.routes import JSON
 from app.domain import errors
 
 STATUS: dict[type[errors.Refused], int] = {
@@ -22,6 +25,7 @@ STATUS: dict[type[errors.Refused], int] = {
     errors.RunErased: 410,
     errors.PreconditionFailed: 412,
     errors.RequestTooLarge: 413,
+    errors.UnsupportedMediaType: 415,
     errors.RateLimitExceeded: 429,
     errors.InternalError: 500,
     errors.DatabaseBusy: 503,
@@ -55,9 +59,13 @@ def headers_of(error: errors.Refused) -> dict[str, str]:
     return headers
 
 
-def envelope(error: errors.Refused, request_id: str) -> bytes:
+Envelope = Callable[[errors.Refused, str, Headers], tuple[bytes, str]]
+"""From an error, the request's id and headers to the body of the answer and its content type."""
+
+
+def envelope(error: errors.Refused, request_id: str, _: Headers) -> tuple[bytes, str]:
     """The JSON body of an error."""
-    return orjson.dumps({"error": body_of(error) | {"requestId": request_id}})
+    return orjson.dumps({"error": body_of(error) | {"requestId": request_id}}), JSON
 
 
 def body_of(error: errors.Refused) -> dict[str, Any]:

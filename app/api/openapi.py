@@ -162,7 +162,7 @@ def _parameters(route: Route) -> list[Any]:
         {"name": name, "in": "header", "description": why, "schema": {"type": "string"}}
         for name, why in route.headers.items()
     ]
-    if route.writes and not route.streams:
+    if route.keyed:
         found.append(_IDEMPOTENCY_KEY)
     return [*found, _REQUEST_ID]
 
@@ -194,7 +194,7 @@ def _answer(route: Route, status: int, shape: Any) -> dict[str, Any]:
 
 def _headers_of(route: Route) -> dict[str, Any]:
     names = ["X-Request-Id"]
-    if route.writes and not route.streams:
+    if route.keyed:
         names.append("X-Idempotent-Replay")
     if 304 in route.answers or "If-Match" in route.headers:
         names.append("ETag")
@@ -205,28 +205,31 @@ def _refusals(route: Route) -> dict[str, Any]:
     by_status: dict[int, list[str]] = {}
     for kind in dict.fromkeys([*_shared(route), *route.errors]):
         by_status.setdefault(status_of_class(kind), []).append(kind.code)
-    return {str(status): _refusal(status, codes) for status, codes in sorted(by_status.items())}
+    return {str(status): _refusal(route, status, codes) for status, codes in sorted(by_status.items())}
 
 
 def _shared(route: Route) -> list[type[Refused]]:
     kinds: list[type[Refused]] = [errors.BadInput, errors.RequestTooLarge, errors.InternalError, errors.DatabaseBusy]
-    if route.writes and not route.streams:
+    if route.keyed:
         kinds.append(errors.UnknownField)
     if "{" in route.path:
         kinds.append(route.missing)
     if not route.public:
         kinds += [errors.NotAuthenticated, errors.TokenRevoked, errors.TokenExpired, errors.RateLimitExceeded]
         kinds.append(errors.PermissionDenied)
-    if route.writes and not route.streams:
+    if route.keyed:
         kinds += _KEYED
     return kinds
 
 
-def _refusal(status: int, codes: list[str]) -> dict[str, Any]:
+def _refusal(route: Route, status: int, codes: list[str]) -> dict[str, Any]:
     said = {"type": "object", "properties": {"error": {"properties": {"code": {"enum": codes}}}}}
     schema = {"allOf": [{"$ref": "#/components/schemas/Error"}, said]}
+    content: dict[str, Any] = {JSON: {"schema": schema}}
+    if route.refusals is not None:
+        content = {media: {"schema": route.refusals} for media in route.media_types}
     return {
         "description": ", ".join(f"`{code}`" for code in codes),
         "headers": {name: _HEADERS[name] for name in ("X-Request-Id", *_TELLING.get(status, ()))},
-        "content": {JSON: {"schema": schema}},
+        "content": content,
     }

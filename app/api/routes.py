@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 
 import orjson
 from sqlalchemy import Engine
@@ -21,7 +21,7 @@ from app.domain.model import Caller
 from app.store.engine import CursorDb, Db
 from app.transaction import Transaction
 
-JSON = "application/json"
+JSON: Final = "application/json"
 NDJSON = "application/x-ndjson"
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -100,6 +100,9 @@ class Route:
     ``errors`` are those of its own, besides the ones that every operation shares.
     ``missing`` is what a malformed id in the path answers.
     ``streams``: the view reads the request itself, line by line, with no transaction open and no kept answer.
+    ``undoes``: ``False`` for a view that takes the body as it came and opens transactions of its own, with no kept
+    answer either.
+    ``refusals``: the shape of its errors, where that isn't ours.
     ``participants``: the shape of what it answers to a participant's token, which it refuses without one.
     ``public``: needs no token. ``hidden``: not in the OpenAPI document.
     ``takes`` and ``media_types`` are what it reads and answers. ``headers`` are those that it looks at, with why.
@@ -119,6 +122,8 @@ class Route:
     missing: type[NotFound] = RouteNotFound
     participants: type[Shape] | None = None
     streams: bool = False
+    undoes: bool = True
+    refusals: type[Shape] | None = None
     public: bool = False
     hidden: bool = False
     takes: tuple[str, ...] = (JSON,)
@@ -128,6 +133,11 @@ class Route:
     @property
     def writes(self) -> bool:
         return self.method != "GET"
+
+    @property
+    def keyed(self) -> bool:
+        """Whether it is a write of which the edge checks the body, opens the transaction and keeps the answer."""
+        return self.writes and self.undoes and not self.streams
 
 
 class Routes:

@@ -224,6 +224,10 @@ class RequestTooLarge(Refused):
     code = "request-too-large"
 
 
+class UnsupportedMediaType(Refused):
+    code = "unsupported-media-type"
+
+
 class RateLimitExceeded(Refused):
     code = "rate-limit-exceeded"
 

@@ -39,6 +39,16 @@ SELECT o.tenant_id, o.run_id, o.project_id, o.subject_kind, o.subject_id, o.subj
   FROM copies o WHERE o.tenant_id = %(tenant)s AND o.run_id = %(run)s
 ON CONFLICT DO NOTHING
 """
+# A trace of which no run was made yet: none will be.
+_TOMBSTONE_OF_TRACE = """
+INSERT INTO runs (tenant_id, id, project_id, subject_kind, subject_id, subject_version, status, content_sha256,
+                  arrived_at, updated_at, ended_at)
+SELECT t.tenant_id, t.id, t.project_id, 'agent', 'unknown', 'unversioned', 'cancelled', '', t.arrived_at,
+       clock_timestamp(), clock_timestamp()
+  FROM traces t WHERE t.tenant_id = %(tenant)s AND t.id = %(run)s ORDER BY t.project_id LIMIT 1
+ON CONFLICT DO NOTHING
+"""
+_TRACE = "DELETE FROM traces WHERE tenant_id = %(tenant)s AND id = %(run)s"
 _DETAILS_OF_RUN = """
 UPDATE test_results t SET detail = NULL FROM corrections c
  WHERE c.tenant_id = %(tenant)s AND c.run_id = %(run)s AND t.tenant_id = c.tenant_id AND t.correction_id = c.id
@@ -47,10 +57,12 @@ UPDATE test_results t SET detail = NULL FROM corrections c
 
 
 def clear_run(db: Db, tenant_id: str, run_id: str) -> tuple[int, int]:
-    """Clear the content of a run and of its copy, and what tests kept of it; how many runs and copies that were."""
+    """Clear the content of a run, its spans and its copy, and what tests kept of it; how many runs and copies."""
     values = {"tenant": tenant_id, "run": run_id}
     db.run("SELECT lock_run(%(tenant)s, %(run)s)", values)
     db.run(_TOMBSTONE, values)
+    db.run(_TOMBSTONE_OF_TRACE, values)
+    db.run(_TRACE, values)
     runs = db.run(_RUN, values)
     copies = db.run(_COPY, values)
     if copies:

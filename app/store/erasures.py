@@ -43,12 +43,15 @@ SELECT p.id, p.org_id
        (SELECT r.project_id FROM runs r WHERE r.tenant_id = %(tenant)s AND r.id = %(run)s),
        (SELECT o.project_id FROM copies o WHERE o.tenant_id = %(tenant)s AND o.run_id = %(run)s),
        (SELECT o.project_id FROM copy_sources s JOIN copies o ON o.tenant_id = s.tenant_id AND o.run_id = s.run_id
-         WHERE s.tenant_id = %(tenant)s AND s.source_run_id = %(run)s LIMIT 1))
+         WHERE s.tenant_id = %(tenant)s AND s.source_run_id = %(run)s LIMIT 1),
+       (SELECT t.project_id FROM traces t WHERE t.tenant_id = %(tenant)s AND t.id = %(run)s
+         ORDER BY t.project_id LIMIT 1))
 """
 
 
 def project_of_run(db: Db, tenant_id: str, run_id: str) -> ProjectRef | None:
-    """The project of a run of which something is there: itself, its copy, or a part of another run's context."""
+    """The project of a run of which something is there: itself, its copy, a part of another run's context,
+    or spans of which it would be made."""
     row = db.row(_PROJECT_OF_RUN, {"tenant": tenant_id, "run": run_id})
     return None if row is None else ProjectRef(*row)
 
@@ -56,7 +59,8 @@ def project_of_run(db: Db, tenant_id: str, run_id: str) -> ProjectRef | None:
 _KNOWN = {
     "conversation": "SELECT EXISTS (SELECT FROM runs WHERE tenant_id = %(tenant)s AND conversation_id = %(id)s)"
     " OR EXISTS (SELECT FROM copies WHERE tenant_id = %(tenant)s AND conversation_id = %(id)s)"
-    " OR EXISTS (SELECT FROM copy_sources WHERE tenant_id = %(tenant)s AND conversation_id = %(id)s)",
+    " OR EXISTS (SELECT FROM copy_sources WHERE tenant_id = %(tenant)s AND conversation_id = %(id)s)"
+    " OR EXISTS (SELECT FROM spans WHERE tenant_id = %(tenant)s AND conversation_id = %(id)s)",
     "participant": "SELECT EXISTS (SELECT FROM corrections WHERE tenant_id = %(tenant)s"
     " AND participant_sha256 = %(sha256)s AND participant_id IS NOT NULL)"
     " OR EXISTS (SELECT FROM participant_tokens WHERE tenant_id = %(tenant)s AND participant_sha256 = %(sha256)s)",
@@ -167,6 +171,11 @@ SELECT o.run_id FROM erasures e
 SELECT s.source_run_id FROM erasures e
   JOIN copy_sources s ON s.tenant_id = e.tenant_id AND s.conversation_id = e.conversation_id
  WHERE {this}
+ UNION
+SELECT s.trace_id FROM erasures e
+  JOIN spans s ON s.tenant_id = e.tenant_id AND s.conversation_id = e.conversation_id
+  JOIN traces t ON t.tenant_id = s.tenant_id AND t.id = s.trace_id AND t.project_id = s.project_id
+ WHERE {this} AND t.content_sha256 IS NULL AND t.arrived_at <= e.asked_at
 """,
     "participant": """
 SELECT c.id FROM erasures e

@@ -39,6 +39,10 @@ UPDATE copy_sources s SET conversation_id = gone.conversation_id
   FROM unnest(%(tenants)s::text[], %(ids)s::text[], %(conversations)s::text[]) AS gone(tenant_id, id, conversation_id)
  WHERE s.tenant_id = gone.tenant_id AND s.source_run_id = gone.id AND gone.conversation_id IS NOT NULL
 """
+_PURGE_TRACES = """
+DELETE FROM traces t USING unnest(%(tenants)s::text[], %(ids)s::text[]) AS gone(tenant_id, id)
+ WHERE t.tenant_id = gone.tenant_id AND t.id = gone.id
+"""
 # Nobody can reach a copy whose run and corrections are gone.
 _PURGE_COPIES = """
 DELETE FROM copies o USING unnest(%(tenants)s::text[], %(runs)s::text[]) AS old(tenant_id, run_id)
@@ -51,14 +55,17 @@ DELETE FROM copies o USING unnest(%(tenants)s::text[], %(runs)s::text[]) AS old(
 def purge_runs(db: Db) -> bool:
     """Delete runs that ended longer ago than their project keeps them; true if there may be more.
 
-    Where one stands in the context of another's copy, its conversation is noted there.
+    The spans that one was made of go with it. Where one stands in the context of another's copy, its conversation is
+    noted there.
     """
     rows = db.rows(_OLD_RUNS, {"batch": BATCH})
     tenants, ids = [row[0] for row in rows], [row[1] for row in rows]
     gone = db.rows(_PURGE_RUNS, {"tenants": tenants, "ids": ids})
     db.run(_PURGE_COPIES, {"tenants": tenants, "runs": ids})
     names = ("tenants", "ids", "conversations")
-    db.run(_REMEMBER, {name: [row[at] for row in gone] for at, name in enumerate(names)})
+    purged = {name: [row[at] for row in gone] for at, name in enumerate(names)}
+    db.run(_PURGE_TRACES, purged)
+    db.run(_REMEMBER, purged)
     return bool(gone)
 
 

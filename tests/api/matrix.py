@@ -165,6 +165,12 @@ def a_run_body(_: World) -> Any:
     return {"projectId": "p", "subject": subject, "status": "running", "input": 1}
 
 
+def a_trace_body(_: World) -> Any:
+    project = {"key": "corrigenda.project", "value": {"stringValue": "p"}}
+    span = {"traceId": uuid4().hex, "spanId": "00f067aa0ba902b7", "name": "chat"}
+    return {"resourceSpans": [{"resource": {"attributes": [project]}, "scopeSpans": [{"spans": [span]}]}]}
+
+
 def a_group_body(_: World) -> Any:
     return {"name": uuid4().hex, "weight": 1, "scope": {"kind": "project", "projectId": "p"}}
 
@@ -212,6 +218,7 @@ ROWS: dict[str, Row] = {
         "404 project-not-found", "201", body=a_run_body, path={"runId": lambda _: uuid4().hex}
     ),
     "POST /v1/runs/import": everybody(),
+    "POST /otlp/v1/traces": writers("404 project-not-found", body=a_trace_body),
     "GET /v1/runs": everybody(),
     "GET /v1/runs/{runId}": readers("404 run-not-found"),
     "PUT /v1/projects/{projectId}": tenant_admins("201", body=lambda _: {"name": "shop"}),

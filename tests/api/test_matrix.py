@@ -26,6 +26,8 @@ ROUTES = {f"{route.method} {route.path}": route for route in routes()}
 def said(answer: TestResponse) -> str:
     if answer.status_code < 400:
         return str(answer.status_code)
+    if "message" in answer.json:  # OTLP's own way
+        return f"{answer.status_code} {answer.json['message'].partition(':')[0]}"
     return f"{answer.status_code} {answer.json['error']['code']}"
 
 

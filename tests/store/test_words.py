@@ -16,6 +16,8 @@ CLEARED = {
     "idempotency_answers": "body body_sha256",
     "erasures": "participant_sha256",
     "participant_tokens": "participant_id participant_sha256",
+    "spans": "content",
+    "traces": "content_sha256",
 }
 """What an erasure clears, where it is of what is erased."""
 

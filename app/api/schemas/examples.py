@@ -11,6 +11,7 @@ from app.api.schemas.corrections import CorrectionWanted
 from app.api.schemas.endpoints import EndpointChange, EndpointWanted
 from app.api.schemas.erasures import ErasureWanted
 from app.api.schemas.groups import GroupChange, GroupWanted
+from app.api.schemas.otlp import ExportTraceServiceRequestShape
 from app.api.schemas.projects import ProjectWanted
 from app.api.schemas.running import DeployWanted, PinWanted, UnpinWanted
 from app.api.schemas.runs import RunLine, RunWanted
@@ -31,6 +32,32 @@ _RUN = {
     "calls": [{"toolId": "refund_order", "arguments": {"orderId": "A-1001"}, "result": {"ok": True}}],
 }
 
+
+def _attributes(**values: str) -> list[dict[str, Any]]:
+    return [{"key": key.replace("__", "."), "value": {"stringValue": value}} for key, value in values.items()]
+
+
+_RESOURCE_SPANS = {
+    "resource": {"attributes": _attributes(corrigenda__project="shop", service__version="1.4.0")},
+    "scopeSpans": [
+        {
+            "spans": [
+                {
+                    "traceId": "5b8efff798038103d269b633813fc60c",
+                    "spanId": "eee19b7ec3c1b174",
+                    "name": "invoke_agent support",
+                    "startTimeUnixNano": "1796040000000000000",
+                    "endTimeUnixNano": "1796040002500000000",
+                    "attributes": _attributes(
+                        gen_ai__operation__name="invoke_agent",
+                        gen_ai__agent__name="support",
+                        gen_ai__conversation__id="chat-17",
+                    ),
+                }
+            ]
+        }
+    ],
+}
 EXAMPLES: dict[type[Shape], dict[str, Any]] = {
     CorrectionWanted: {
         "runId": "run-1",
@@ -45,6 +72,7 @@ EXAMPLES: dict[type[Shape], dict[str, Any]] = {
     RemovalWanted: {"note": "Recorded by mistake."},
     RunWanted: _RUN,
     RunLine: {"id": "run-1"} | _RUN,
+    ExportTraceServiceRequestShape: {"resourceSpans": [_RESOURCE_SPANS]},
     GroupWanted: {
         "name": "support leads",
         "weight": 3,
