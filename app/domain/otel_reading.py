@@ -214,22 +214,31 @@ def executed(span: Span) -> ToolCall:
 
 
 def _arguments(span: Span) -> str | None:
-    """``tool.parameters`` are some senders' arguments and others' schema: it counts where nothing better is said."""
-    given = _attribute(span, "gen_ai.tool.call.arguments") or _attribute(span, "tool_call.function.arguments")
+    """``tool.parameters`` are some senders' arguments and others' schema, which may be repeated as GenAI's arguments:
+    where it is a schema, what else is said counts."""
     value, parameters = _plain_value(span, "input"), _attribute(span, "tool.parameters")
-    if given is not None or (value is not None and value.startswith("{")):
-        return given or value
-    if parameters is not None and parameters.startswith("{") and "properties" not in json_text.members(parameters):
-        return parameters
-    return value
+    schema = parameters if parameters is not None and _is_schema(parameters) else None
+    told = (
+        _attribute(span, "gen_ai.tool.call.arguments"),
+        _attribute(span, "tool_call.function.arguments"),
+        value if value is not None and value.startswith("{") else None,
+        parameters if parameters is not None and parameters.startswith("{") else None,
+    )
+    return next((text for text in told if text not in (None, schema)), value)
+
+
+def _is_schema(text: str) -> bool:
+    return text.startswith("{") and "properties" in json_text.members(text)
 
 
 def documents(span: Span) -> list[str]:
     """What a retriever found."""
+    if found := listed(span.attributes, "retrieval.documents"):
+        return found
     text = _attribute(span, "gen_ai.retrieval.documents")
-    if text is not None:
-        return json_text.elements(text) if text.startswith("[") else [text]
-    return listed(span.attributes, "retrieval.documents")
+    if text is None:
+        return []
+    return json_text.elements(text) if text.startswith("[") else [text]
 
 
 def name_in(span: Span, *names: str, most: int) -> str | None:

@@ -167,6 +167,14 @@ def test_a_schema_in_tool_parameters_is_no_argument() -> None:
         "openinference.span.kind": "TOOL", "tool.parameters": schema, "input.value": "Paris",
     })  # fmt: skip
     assert payload(made(root, tool).calls) == [{"toolId": "t", "arguments": "Paris", "result": None}]
+    both = span("t", "a", 1, attributes={**tool.attributes, "gen_ai.tool.call.arguments": schema})
+    assert made(root, both).calls == made(root, tool).calls
+
+
+def test_documents_told_both_ways_are_the_fuller_ones() -> None:
+    told = {"gen_ai.retrieval.documents": '[{"id": "d", "score": 1}]', "retrieval.documents.0.document.content": "text"}
+    found = span("r", "a", 1, attributes={"openinference.span.kind": "RETRIEVER"} | told)
+    assert payload(made(span("a", attributes=genai("invoke_agent")), found).retrieved) == [{"content": "text"}]
 
 
 @pytest.mark.parametrize(
