@@ -9,10 +9,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from app.domain import json_text, times
+from app.domain import otel_calls as calling
 from app.domain import otel_reading as reading
 from app.domain.model import RunContent, Subject
 from app.domain.otel import Span
-from app.domain.otel_reading import Role, ToolCall
+from app.domain.otel_calls import ToolCall
+from app.domain.otel_reading import Role
 
 _UNIX = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -131,15 +133,15 @@ def _messages(root: Span, models: Sequence[Span]) -> str | None:
 
 def _calls(trace: _Trace) -> list[str]:
     """Each call once, in their order: as its tool's span tells it, else as a model asked for it and was answered."""
-    results = {id: result for span in trace.of("llm") for id, result in reading.answered(span)}
+    results = {id: result for span in trace.of("llm") for id, result in calling.answered(span)}
     waiting = [
         (span.end, number, span, call)
         for span in trace.of("llm")
-        for number, call in enumerate(reading.requested(span))
+        for number, call in enumerate(calling.requested(span))
     ]
     found: list[tuple[int, str, int, str]] = []
     for span in trace.of("tool"):
-        call = reading.executed(span)
+        call = calling.executed(span)
         asked = _take(waiting, call)
         told = asked or call
         arguments = call.arguments if call.arguments is not None else told.arguments

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from app.domain import json_text
@@ -35,19 +34,8 @@ _KINDS: dict[str, Role] = {
     "RETRIEVER": "retriever",
 }
 _SAID = re.compile(r"gen_ai\.(system|user|assistant|tool)\.message")
-_UNPAIRED = re.compile("[\ud800-\udfff]")
-MAX_NAME, MAX_TOOL = 256, 200
-"""Characters of ids and versions, and of the names of tools."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCall:
-    """A call of a tool: its arguments and its result as JSON texts, as far as they are known."""
-
-    tool: str
-    id: str | None
-    arguments: str | None
-    result: str | None = None
+MAX_NAME = 256
+"""Characters of an id or a version."""
 
 
 def role_of(span: Span) -> Role | None:
@@ -64,12 +52,12 @@ def role_of(span: Span) -> Role | None:
 def subject_id(span: Span) -> str:
     """Of an agent's or workflow's span: by id, else by name, else by what the span is called."""
     names = ("gen_ai.agent.id", "gen_ai.agent.name", "gen_ai.workflow.name", "agent.name")
-    return name_in(span, *names, most=MAX_NAME) or _called(span, MAX_NAME) or "unnamed"
+    return name_in(span, *names, most=MAX_NAME) or called(span, MAX_NAME) or "unnamed"
 
 
 def version_of(span: Span) -> str:
     """The agent's version, else the service's, else ``unversioned``."""
-    return name_in(span, "gen_ai.agent.version", most=MAX_NAME) or _name(span.version, MAX_NAME) or "unversioned"
+    return name_in(span, "gen_ai.agent.version", most=MAX_NAME) or name_of(span.version, MAX_NAME) or "unversioned"
 
 
 def conversation_id(span: Span) -> str | None:
@@ -99,12 +87,12 @@ def value_out(span: Span) -> str | None:
 
 
 def _whole(span: Span, messages: str, side: str, parts: Any) -> str | None:
-    if (text := _attribute(span, messages)) is not None:
+    if (text := attribute(span, messages)) is not None:
         return text
-    return _plain_value(span, side) or _array(parts(span))
+    return plain_value(span, side) or _array(parts(span))
 
 
-def _plain_value(span: Span, side: str) -> str | None:
+def plain_value(span: Span, side: str) -> str | None:
     value, mime = span.attributes.get(f"{side}.value"), span.attributes.get(f"{side}.mime_type")
     if value is None:
         return None
@@ -126,7 +114,7 @@ def outputs(span: Span) -> list[str]:
 
 
 def _messages(span: Span, current: str, flattened: str, older: str, role: str) -> list[str]:
-    for found in (_attribute(span, current), *_flattened(span, flattened), _attribute(span, older)):
+    for found in (attribute(span, current), *_flattened(span, flattened), attribute(span, older)):
         if found is not None:
             return _elements(found, role)
     found_older = listed(span.attributes, older)
@@ -149,7 +137,7 @@ def _message(role: str, content: str) -> str:
 
 
 def _instructions(span: Span) -> Iterator[str]:
-    text = _attribute(span, "gen_ai.system_instructions")
+    text = attribute(span, "gen_ai.system_instructions")
     if text is not None and text != "[]":
         parts = text if text.startswith("[") else f'[{{"type":"text","content":{text}}}]'
         yield f'{{"role":"system","parts":{parts}}}'
@@ -166,76 +154,11 @@ def _events(span: Span, named: re.Pattern[str]) -> Iterator[str]:
             yield text if "role" in members or "message" in members else _message(role, members.get("content", text))
 
 
-def requested(span: Span) -> Iterator[ToolCall]:
-    """The calls of tools that a model asked for."""
-    for message in outputs(span):
-        members = json_text.members(message)
-        for part in _parts(members, "parts"):
-            if _word(part.get("type")) == "tool_call":
-                yield _call(part)
-        nested = json_text.members(members["message"]) if members.get("message", "").startswith("{") else {}
-        for part in [*_parts(members, "tool_calls"), *_parts(nested, "tool_calls")]:
-            function = part.get("function", "")
-            yield _call(part | json_text.members(function) if function.startswith("{") else part)
-
-
-def _call(part: dict[str, str]) -> ToolCall:
-    arguments = part.get("arguments")
-    inner = None if arguments is None else _inner(arguments)
-    return ToolCall(_word(part.get("name")) or "unnamed", _word(part.get("id")), inner)
-
-
-def answered(span: Span) -> Iterator[tuple[str, str]]:
-    """The results of tools that a model was given, by the call's id."""
-    for message in inputs(span):
-        members = json_text.members(message)
-        for part in _parts(members, "parts"):
-            result = part.get("response", part.get("result"))
-            if _word(part.get("type")) == "tool_call_response" and result is not None and (id := _word(part.get("id"))):
-                yield id, result
-        called = _word(members.get("tool_call_id", members.get("id")))
-        if _word(members.get("role")) == "tool" and called and "content" in members:
-            yield called, _inner(members["content"])
-
-
-def _parts(members: dict[str, str], name: str) -> Iterator[dict[str, str]]:
-    text = members.get(name, "")
-    if text.startswith("["):
-        yield from (json_text.members(part) for part in json_text.elements(text) if part.startswith("{"))
-
-
-def executed(span: Span) -> ToolCall:
-    """The call that a tool's span is of."""
-    names = ("gen_ai.tool.name", "tool.name", "tool_call.function.name")
-    ids = ("gen_ai.tool.call.id", "tool_call.id", "tool.id")
-    tool = name_in(span, *names, most=MAX_TOOL) or _called(span, MAX_TOOL) or "unnamed"
-    result = _attribute(span, "gen_ai.tool.call.result") or _plain_value(span, "output")
-    return ToolCall(tool, name_in(span, *ids, most=MAX_NAME), _arguments(span), result)
-
-
-def _arguments(span: Span) -> str | None:
-    """``tool.parameters`` are some senders' arguments and others' schema, which may be repeated as GenAI's arguments:
-    where it is a schema, what else is said counts."""
-    value, parameters = _plain_value(span, "input"), _attribute(span, "tool.parameters")
-    schema = parameters if parameters is not None and _is_schema(parameters) else None
-    told = (
-        _attribute(span, "gen_ai.tool.call.arguments"),
-        _attribute(span, "tool_call.function.arguments"),
-        value if value is not None and value.startswith("{") else None,
-        parameters if parameters is not None and parameters.startswith("{") else None,
-    )
-    return next((text for text in told if text not in (None, schema)), value)
-
-
-def _is_schema(text: str) -> bool:
-    return text.startswith("{") and "properties" in json_text.members(text)
-
-
 def documents(span: Span) -> list[str]:
     """What a retriever found."""
     if found := listed(span.attributes, "retrieval.documents"):
         return found
-    text = _attribute(span, "gen_ai.retrieval.documents")
+    text = attribute(span, "gen_ai.retrieval.documents")
     if text is None:
         return []
     return json_text.elements(text) if text.startswith("[") else [text]
@@ -243,28 +166,23 @@ def documents(span: Span) -> list[str]:
 
 def name_in(span: Span, *names: str, most: int) -> str | None:
     """The first of the attributes that says something, as text of at most ``most`` characters."""
-    return next((found for name in names if (found := _name(span.attributes.get(name), most))), None)
+    return next((found for name in names if (found := name_of(span.attributes.get(name), most))), None)
 
 
-def _name(value: Any, most: int) -> str | None:
+def name_of(value: Any, most: int) -> str | None:
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None
     text = str(value).encode("utf-8", "replace").decode().replace("\0", "")
     return text[:most] if text.strip() else None
 
 
-def _called(span: Span, most: int) -> str | None:
+def called(span: Span, most: int) -> str | None:
     """The span's name without the operation in front."""
     first, _, rest = span.name.partition(" ")
-    return _name(rest if first in _OPERATIONS and rest else span.name, most)
+    return name_of(rest if first in _OPERATIONS and rest else span.name, most)
 
 
-def _word(text: str | None) -> str | None:
-    """A JSON string's value."""
-    return _name(json_text.parse(text), MAX_TOOL) if text is not None and text.startswith('"') else None
-
-
-def _attribute(span: Span, name: str) -> str | None:
+def attribute(span: Span, name: str) -> str | None:
     """The attribute, else that of an event, as JSON text."""
     for attributes in (span.attributes, *(event.attributes for event in span.events)):
         if (value := attributes.get(name)) is not None:
@@ -279,12 +197,6 @@ def json_of(value: Any, *, any_json: bool = False) -> str:
         if (any_json or text.startswith(("{", "["))) and _is_json(text):
             return json_text.compact(text)
     return json_text.dump(value)
-
-
-def _inner(text: str) -> str:
-    """The JSON that is written as text in the JSON string ``text``, if there is any; else ``text``."""
-    value = json_text.parse(text) if text.startswith('"') else None
-    return json_of(value) if isinstance(value, str) and not _UNPAIRED.search(value) else text
 
 
 def _is_json(text: str) -> bool:
