@@ -10,6 +10,7 @@ from typing import Any
 
 from app.domain import json_text, times
 from app.domain import otel_calls as calling
+from app.domain import otel_pairing as pairing
 from app.domain import otel_reading as reading
 from app.domain.model import RunContent, Subject
 from app.domain.otel import Span
@@ -124,43 +125,29 @@ def _first(ask: Callable[[Span], str | None], *spans: Span) -> str | None:
 
 
 def _messages(root: Span, models: Sequence[Span]) -> str | None:
-    """The outermost span's own, else those of the last model's call, which was told all that went before."""
-    for span in (root, *reversed(models)):
-        if said := [*reading.inputs(span), *reading.outputs(span)]:
-            return _array(said)
-    return None
+    """The outermost span's own, if they go to the end; else those of the last model's call, which was told all that
+    went before."""
+    last = next((span for span in reversed(models) if reading.inputs(span) or reading.outputs(span)), root)
+    teller = root if reading.outputs(root) else last
+    return _array([*reading.inputs(teller), *reading.outputs(teller)])
 
 
 def _calls(trace: _Trace) -> list[str]:
     """Each call once, in their order: as its tool's span tells it, else as a model asked for it and was answered."""
-    results = {id: result for span in trace.of("llm") for id, result in calling.answered(span)}
-    waiting = [
-        (span.end, number, span, call)
-        for span in trace.of("llm")
-        for number, call in enumerate(calling.requested(span))
-    ]
+    models = trace.of("llm")
+    results = {id: result for span in models for id, result in calling.answered(span)}
+    waiting = pairing.all_asked(models)
     found: list[tuple[int, str, int, str]] = []
     for span in trace.of("tool"):
         call = calling.executed(span)
-        asked = _take(waiting, call)
-        told = asked or call
-        arguments = call.arguments if call.arguments is not None else told.arguments
-        result = call.result or results.get(call.id or told.id or "")
-        found.append((span.start, span.id, 0, _shown(trace, span, replace(call, arguments=arguments, result=result))))
-    for at, number, span, call in waiting:
-        answered = replace(call, result=results.get(call.id or ""))
-        found.append((at, span.id, number, _shown(trace, span, answered)))
+        asked = pairing.take(waiting, call)
+        result = call.result or results.get(call.id or (asked and asked.id) or "")
+        whole = replace(call, arguments=pairing.arguments(call, asked), result=result)
+        found.append((span.start, span.id, 0, _shown(trace, span, whole)))
+    for left in waiting:
+        answered = replace(left.call, result=results.get(left.call.id or ""))
+        found.append((left.span.end, left.span.id, left.number, _shown(trace, left.span, answered)))
     return [text for *_, text in sorted(found)]
-
-
-def _take(waiting: list[tuple[int, int, Span, ToolCall]], call: ToolCall) -> ToolCall | None:
-    """What a model asked for that ``call`` is: by its id, else the first of the tool that nothing else is."""
-    same = [entry for entry in waiting if entry[3].id == call.id] if call.id else []
-    same = same or [entry for entry in waiting if entry[3].tool == call.tool and not (call.id and entry[3].id)]
-    if not same:
-        return None
-    waiting.remove(same[0])
-    return same[0][3]
 
 
 def _shown(trace: _Trace, span: Span, call: ToolCall) -> str:

@@ -171,6 +171,62 @@ def test_a_schema_in_tool_parameters_is_no_argument() -> None:
     assert made(root, both).calls == made(root, tool).calls
 
 
+def openinference(kind: str, **attributes: Any) -> dict[str, Any]:
+    named = {name.replace("__", "."): value for name, value in attributes.items()}
+    return {"openinference.span.kind": kind} | named
+
+
+def asking(*calls: tuple[str, str | None]) -> dict[str, Any]:
+    """The answer of a model that asks for calls of ``get_weather``: arguments and ids."""
+    told: dict[str, Any] = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.role": "assistant"}
+    for number, (arguments, id) in enumerate(calls):
+        prefix = f"llm.output_messages.0.message.tool_calls.{number}.tool_call"
+        told |= {f"{prefix}.function.name": "get_weather", f"{prefix}.function.arguments": arguments}
+        told |= {} if id is None else {f"{prefix}.id": id}
+    return told
+
+
+@pytest.mark.parametrize(
+    ("inputs", "asked"),
+    [
+        (["Paris"], ['{"city": "Paris"}']),
+        (["Paris, France"], ['{"city": "Paris", "note": null}']),
+        (["2", "1"], ['{"city": 1}', '{"city": 2}']),
+        (["Rome", "Oslo", "Paris"], ['{"city": "Paris"}', '{"city": "Oslo"}', '{"city": "Rome"}']),
+        (['{"day": 2, "city": "Rome"}', "Paris"], ['{"city": "Paris"}', '{"city": "Rome", "day": 2}']),
+    ],
+)
+def test_a_tools_only_argument_told_without_its_name_is_found_by_what_was_asked(
+    inputs: list[str], asked: list[str]
+) -> None:
+    root = span("a", attributes=openinference("CHAIN"), took=9)
+    model = span("m", "a", attributes=asking(*((arguments, f"call_{n}") for n, arguments in enumerate(asked))))
+    tools = [
+        span(f"t{at}", "a", at, attributes=openinference(
+            "TOOL", tool__name="get_weather", input__value=told, output__value=f"of {told}"
+        ))
+        for at, told in enumerate(inputs, 1)
+    ]  # fmt: skip
+    calls = payload(made(root, model, *tools).calls)
+    assert [call["arguments"] for call in calls] == [json.loads(arguments) for arguments in reversed(asked)]
+    assert [call["result"] for call in calls] == [f"of {told}" for told in inputs]
+
+
+def test_messages_that_stop_before_the_answer_give_way_to_the_models() -> None:
+    heard = {"llm.input_messages.0.message.role": "user", "llm.input_messages.0.message.content": "hi"}
+    said = {"llm.output_messages.0.message.role": "assistant", "llm.output_messages.0.message.content": "yo"}
+    root = span("a", attributes=openinference("CHAIN") | heard, took=9)
+    asked, told = {"role": "user", "content": "hi"}, {"role": "assistant", "content": "yo"}
+    silent = span("m", "a", 1, attributes=openinference("LLM"))
+    assert payload(made(root, silent).messages) == [asked]
+    model = span("m", "a", 1, attributes=openinference("LLM") | heard | said)
+    failed = span("n", "a", 2, failed=True, attributes=openinference("LLM") | heard)
+    assert payload(made(root, model).messages) == [asked, told]
+    assert payload(made(root, model, failed).messages) == [asked]
+    instructed = span("a", attributes=genai("invoke_agent", system_instructions="Be brief."), took=9)
+    assert payload(made(instructed, model).messages) == [asked, told]
+
+
 def test_documents_told_both_ways_are_the_fuller_ones() -> None:
     told = {"gen_ai.retrieval.documents": '[{"id": "d", "score": 1}]', "retrieval.documents.0.document.content": "text"}
     found = span("r", "a", 1, attributes={"openinference.span.kind": "RETRIEVER"} | told)
