@@ -77,8 +77,8 @@ def has_failed(span: Span) -> bool:
 
 
 def value_in(span: Span) -> str | None:
-    """What went in: messages, or a value."""
-    return _whole(span, "gen_ai.input.messages", "input", inputs)
+    """What went in: messages, or a value. Instructions alone are none: agents' spans tell them without the question."""
+    return _whole(span, "gen_ai.input.messages", "input", _heard)
 
 
 def value_out(span: Span) -> str | None:
@@ -101,10 +101,11 @@ def plain_value(span: Span, side: str) -> str | None:
 
 def inputs(span: Span) -> list[str]:
     """The messages that went in, the system's instructions first."""
-    return [
-        *_instructions(span),
-        *_messages(span, "gen_ai.input.messages", "llm.input_messages", "gen_ai.prompt", "user"),
-    ]
+    return [*_instructions(span), *_heard(span)]
+
+
+def _heard(span: Span) -> list[str]:
+    return _messages(span, "gen_ai.input.messages", "llm.input_messages", "gen_ai.prompt", "user")
 
 
 def outputs(span: Span) -> list[str]:

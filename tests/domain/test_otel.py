@@ -227,6 +227,14 @@ def test_messages_that_stop_before_the_answer_give_way_to_the_models() -> None:
     assert payload(made(instructed, model).messages) == [asked, told]
 
 
+def test_instructions_alone_are_no_input() -> None:
+    instructed = genai("invoke_agent", system_instructions=json.dumps([{"type": "text", "content": "Be brief."}]))
+    root = span("a", attributes=instructed, took=9)
+    model = span("m", "a", 1, attributes=instructed | genai("chat", input__messages=json.dumps([user("Weather?")])))
+    assert payload(made(root, model).input) == [user("Weather?")]
+    assert made(root).input is None
+
+
 def test_documents_told_both_ways_are_the_fuller_ones() -> None:
     told = {"gen_ai.retrieval.documents": '[{"id": "d", "score": 1}]', "retrieval.documents.0.document.content": "text"}
     found = span("r", "a", 1, attributes={"openinference.span.kind": "RETRIEVER"} | told)
