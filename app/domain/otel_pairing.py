@@ -33,14 +33,22 @@ def take(waiting: list[Asked], call: ToolCall) -> ToolCall | None:
     """What a model asked for that ``call`` is, taken out of ``waiting``: by its id, else the first of the tool that
     nothing else is, one with the same arguments before others: tools that run at once start in any order.
     """
-    same = [asked for asked in waiting if asked.call.id == call.id] if call.id else []
-    same = same or [asked for asked in waiting if asked.call.tool == call.tool and not (call.id and asked.call.id)]
-    if not same:
+    named = (asked for asked in waiting if call.id and asked.call.id == call.id)
+    found = next(named, None) or _of_tool(waiting, call)
+    if found is None:
         return None
-    told = _told(call.arguments)
-    found = next((asked for asked in same if not told.isdisjoint(asked.tellings)), same[0])
     waiting.remove(found)
     return found.call
+
+
+def _of_tool(waiting: Iterable[Asked], call: ToolCall) -> Asked | None:
+    first, told = None, _told(call.arguments)
+    for asked in waiting:
+        if asked.call.tool == call.tool and not (call.id and asked.call.id):
+            if not told.isdisjoint(asked.tellings):
+                return asked
+            first = first or asked
+    return first
 
 
 def arguments(call: ToolCall, asked: ToolCall | None) -> str | None:
