@@ -30,6 +30,9 @@ LOCK_TIMEOUT_MS = 10_000
 STEPPING_SECONDS = 30.0
 """How long a job in steps goes on before it lets others have their turn."""
 
+REST = 0.5
+"""Of the time that a step took, so much is left to others before the next: recordings share the database's cores."""
+
 PATIENCE = (0.05, 0.2, 1.0, 3.0, 6.0)
 """Waits, in seconds, before a busy database is tried again; then the jobs are left to come again by themselves."""
 
@@ -125,6 +128,7 @@ class Runner:
     def _attempt(self, handler: Handler, tenant_id: str, row_ids: Sequence[int]) -> None:
         started, more = metrics.now(), True
         while more:
+            began = metrics.now()
             with transaction(self.engine) as tx:
                 rows = outbox.claim(tx, tenant_id, handler.job, row_ids)
                 if not rows:
@@ -137,6 +141,8 @@ class Runner:
                     outbox.keep(tx, tenant_id, rows, self._settings.resend_seconds)
                 else:  # others' turn; the relay sends it again at once
                     return outbox.keep(tx, tenant_id, rows, 0)
+            if more:
+                time.sleep(REST * (metrics.now() - began))
         metrics.jobs(handler.job, "done", len(rows))
 
     def _fail(self, handler: Handler, tenant_id: str, row_id: int, error: str, count: int) -> None:
