@@ -8,23 +8,16 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import json
-import re
-from dataclasses import dataclass
 
 import psutil
 import psycopg2
 
-from app.domain.model import Grant
-from app.services.issue_tokens import Wanted, issue_token
-from app.store.engine import create_engine
-from app.transaction import transaction
 from bench.filling import PROJECTS, fill, without_indexes
 from bench.load import Plan
 from bench.record import HEADINGS, report
-from bench.stage import TENANT, Database, api, new_database, postgres, put_load
-from bench.statements import pgbench, script_of, statements_of
+from bench.stage import TENANT, Database, api, limited, new_database, postgres, put_load
+from bench.statements import Cost, blocks_of, pgbench, script_of, statements_of
 
 SUBJECTS = {"owner": 1, "improve": 1000}
 """How many subjects each queue's work is of."""
@@ -112,14 +105,6 @@ def fill_work(database: Database, waiting: int) -> None:
         cursor.execute("CHECKPOINT")
 
 
-@dataclass(frozen=True)
-class Cost:
-    """CPU milliseconds of the database for one claim, and blocks of 8 KB that it looked at."""
-
-    milliseconds: float
-    blocks: int
-
-
 def compare(few: Database, many: Database, options: argparse.Namespace) -> None:
     """What claims cost in both databases."""
     print(
@@ -141,7 +126,7 @@ def cost(database: Database, queue: str, name: str, limit: int, count: int) -> C
     ``None`` if there was too little to claim."""
     everything, asked = CASES[name]
     body = json.dumps({"queue": queue, "limit": limit, **asked}).replace("@queue", queue).encode()
-    caller = database if everything else _limited(database)
+    caller = database if everything else limited(database, "write", 0, 3, 5)
     statements = statements_of(caller, "POST", "/v1/work/claims", body)
     with contextlib.closing(psycopg2.connect(database.url)) as connection:
         connection.autocommit = True
@@ -159,24 +144,13 @@ def cost(database: Database, queue: str, name: str, limit: int, count: int) -> C
         return Cost(spent * 1000 / count, _blocks(cursor, statements))
 
 
-def _limited(database: Database) -> Database:
-    """The same for a caller who may write three projects only."""
-    grants = tuple(Grant("project", "write", f"project-{n}") for n in (0, 3, 5))
-    with transaction(create_engine(database.url)) as tx:
-        _, token = issue_token(tx, TENANT, Wanted("limited", "member", "user", "person-7", grants))
-    return dataclasses.replace(database, token=token)
-
-
 def _blocks(cursor: psycopg2.extensions.cursor, statements: list[str]) -> int:
     """Blocks that the statements look at, on a claim that is undone."""
     total = 0
     cursor.execute("BEGIN")
     for statement in (each.removeprefix("BEGIN; ").strip() for each in statements):
         if statement != "COMMIT":
-            cursor.execute("EXPLAIN (ANALYZE, BUFFERS) " + statement)
-            plan = "\n".join(line for (line,) in cursor.fetchall())
-            found = re.search(r"Buffers: shared hit=(\d+)(?: read=(\d+))?", plan)
-            total += sum(int(n or 0) for n in found.groups()) if found else 0
+            total += blocks_of(cursor, statement)
     cursor.execute("ROLLBACK")
     return total
 

@@ -8,22 +8,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
-import re
-from dataclasses import dataclass
 
 import psutil
 import psycopg2
 
-from app.domain.model import Grant
-from app.services.issue_tokens import Wanted, issue_token
-from app.store.engine import create_engine
-from app.transaction import transaction
 from bench.filling import fill
 from bench.load import Plan
 from bench.record import HEADINGS, report
-from bench.stage import TENANT, Database, api, new_database, postgres, put_load
-from bench.statements import pgbench, script_of, statements_of
+from bench.stage import Database, api, limited, new_database, postgres, put_load
+from bench.statements import Cost, blocks_of, pgbench, script_of, statements_of
 
 _TIMES = "since=2000-01-01T00:00:00Z&until=2100-01-01T00:00:00Z"
 
@@ -93,38 +86,22 @@ def main() -> None:
             under_load(name, query, many, options.seconds)
 
 
-@dataclass(frozen=True)
-class Cost:
-    """CPU milliseconds of the database for one page, and blocks of 8 KB that it looked at."""
-
-    milliseconds: float
-    blocks: int
-
-
 def compare(few: Database, many: Database, options: argparse.Namespace) -> None:
     """What a page of each filter costs in both databases, to one who reads everything and to one of three projects."""
     print(
         f"\n| filter | ms at {options.few:,} | ms at {options.many:,} | ratio | blocks | blocks | 3 projects: ms | ms |"
     )
     print("|---|---|---|---|---|---|---|---|")
-    limited_few, limited_many = _limited(few), _limited(many)
+    limited_few, limited_many = limited(few, "read", 1, 3, 5), limited(many, "read", 1, 3, 5)
     for name, query in FILTERS.items():
         costs = [cost(database, query, options.cpu_seconds) for database in (few, many)]
-        limited = [cost(database, query, options.cpu_seconds) for database in (limited_few, limited_many)]
+        theirs = [cost(database, query, options.cpu_seconds) for database in (limited_few, limited_many)]
         print(
             f"| {name} | {costs[0].milliseconds:.2f} | {costs[1].milliseconds:.2f} |"
             f" {costs[1].milliseconds / costs[0].milliseconds:.1f} | {costs[0].blocks} | {costs[1].blocks} |"
-            f" {limited[0].milliseconds:.2f} | {limited[1].milliseconds:.2f} |",
+            f" {theirs[0].milliseconds:.2f} | {theirs[1].milliseconds:.2f} |",
             flush=True,
         )
-
-
-def _limited(database: Database) -> Database:
-    """The same for a caller who may read three projects only."""
-    grants = tuple(Grant("project", "read", f"project-{n}") for n in (1, 3, 5))
-    with transaction(create_engine(database.url)) as tx:
-        _, token = issue_token(tx, TENANT, Wanted("limited", "member", "user", "person-7", grants))
-    return dataclasses.replace(database, token=token)
 
 
 def cost(database: Database, query: str, cpu_seconds: float) -> Cost:
@@ -141,10 +118,7 @@ def cost(database: Database, query: str, cpu_seconds: float) -> Cost:
             for _ in range(25):
                 cursor.execute(statement)
             count += 25
-        cursor.execute("EXPLAIN (ANALYZE, BUFFERS) " + statement)
-        plan = "\n".join(line for (line,) in cursor.fetchall())
-    blocks = re.search(r"Buffers: shared hit=(\d+)(?: read=(\d+))?", plan)
-    return Cost(spent * 1000 / count, sum(int(n or 0) for n in blocks.groups()) if blocks else 0)
+        return Cost(spent * 1000 / count, blocks_of(cursor, statement))
 
 
 def page_statement(database: Database, query: str) -> str:

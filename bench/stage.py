@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import signal
@@ -20,6 +21,7 @@ import psutil
 import psycopg2
 
 from app.data_folder import DataFolder
+from app.domain.model import Grant, Permission
 from app.embedded import postgres as embedded
 from app.services.issue_tokens import Wanted, issue_token
 from app.store.engine import create_engine
@@ -80,6 +82,14 @@ def new_database(server: Postgres, name: str) -> Database:
         ensure_tenant(tx, TENANT)
         _, token = issue_token(tx, TENANT, Wanted("bench", "admin", "user", "bench"))
     return Database(url, token, server.pid)
+
+
+def limited(database: Database, permission: Permission, *projects: int) -> Database:
+    """The same, for a caller who has ``permission`` on those of its projects only."""
+    grants = tuple(Grant("project", permission, f"project-{n}") for n in projects)
+    with transaction(create_engine(database.url)) as tx:
+        _, token = issue_token(tx, TENANT, Wanted("limited", "member", "user", "person-7", grants))
+    return dataclasses.replace(database, token=token)
 
 
 @contextlib.contextmanager

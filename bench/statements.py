@@ -60,6 +60,22 @@ def statements_of(
 
 
 @dataclass(frozen=True)
+class Cost:
+    """CPU milliseconds of the database for one request, and blocks of 8 KB that it looked at."""
+
+    milliseconds: float
+    blocks: int
+
+
+def blocks_of(cursor: psycopg2.extensions.cursor, statement: str) -> int:
+    """Blocks that ``statement`` looks at. It is run."""
+    cursor.execute("EXPLAIN (ANALYZE, BUFFERS) " + statement)
+    plan = "\n".join(line for (line,) in cursor.fetchall())
+    found = re.search(r"Buffers: shared hit=(\d+)(?: read=(\d+))?", plan)
+    return sum(int(n or 0) for n in found.groups()) if found else 0
+
+
+@dataclass(frozen=True)
 class Ceiling:
     """What pgbench reached. ``database_ms``: CPU a transaction."""
 
